@@ -1,0 +1,45 @@
+"""Prediction from incomplete data that stays right when the missingness changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Loaded on first use, so that `import stablemiss` and the command line start without torch and scikit-learn.
+_HOME = {
+    "MissingRegressor": "stablemiss.estimators",
+    "MissingClassifier": "stablemiss.estimators",
+    "StableMissRegressor": "stablemiss.estimators",
+    "StableMissClassifier": "stablemiss.estimators",
+    "load_model": "stablemiss.estimators",
+}
+
+__all__ = [
+    "MissingClassifier",
+    "MissingRegressor",
+    "StableMissClassifier",
+    "StableMissRegressor",
+    "load_model",
+]
+
+if TYPE_CHECKING:
+    from stablemiss.estimators import (
+        MissingClassifier,
+        MissingRegressor,
+        StableMissClassifier,
+        StableMissRegressor,
+        load_model,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        from importlib import import_module
+
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'stablemiss' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

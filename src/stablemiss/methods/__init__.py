@@ -1,0 +1,14 @@
+"""Ways to predict from incomplete rows: one method, one file, one line in METHODS."""
+
+from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.boosting import Boosting
+from stablemiss.methods.constant import Constant
+from stablemiss.methods.em_mixture import EMMixture
+from stablemiss.methods.ols import OLS
+from stablemiss.methods.stablemiss import StableMiss
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method for method in (Constant, OLS, EMMixture, Boosting, StableMiss)
+}
+
+__all__ = ["METHODS", "OLS", "Boosting", "Constant", "EMMixture", "Method", "Predictor", "StableMiss"]

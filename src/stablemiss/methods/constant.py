@@ -1,0 +1,57 @@
+"""The constant predictor: what a method must beat to have learnt anything."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stablemiss.data import Floats, MaskedData
+from stablemiss.methods.base import Method, Predictor
+from stablemiss.progress import Silence
+from stablemiss.seeding import Rng
+from stablemiss.tasks import Classification, Task
+
+
+class ConstantPredictor(Predictor):
+    """The same outputs for every row."""
+
+    def __init__(self, output: Floats):
+        self.output = output
+
+    def outputs(self, values: Floats, mask: NDArray) -> Floats:
+        return np.tile(self.output, (len(values), 1))
+
+    def state(self) -> dict[str, Any]:
+        return {"output": self.output}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        return cls(state["output"])
+
+
+class Constant(Method):
+    """Predict the weighted mean of the training targets, or the training shares of the classes.
+
+    Examples
+    --------
+    >>> from stablemiss import MissingRegressor
+    >>> MissingRegressor(method="constant").fit([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0]).predict([[9.0]])
+    array([2.])
+    """
+
+    name: ClassVar[str] = "constant"
+    predictor: ClassVar[type[Predictor]] = ConstantPredictor
+
+    def fit(
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+    ) -> ConstantPredictor:
+        # Nothing is chosen on the validation rows, so they count as data too.
+        target = np.concatenate([train.target, valid.target])
+        weight = np.concatenate([train.weight, valid.weight])
+        if isinstance(task, Classification):
+            shares = np.bincount(target, weights=weight, minlength=task.d_output) / weight.sum()
+            # A class seen only with weight zero keeps a finite log-odds.
+            return ConstantPredictor(np.log(np.maximum(shares, 1e-12)))
+        return ConstantPredictor(np.average(target, axis=0, weights=weight))
