@@ -1,0 +1,16 @@
+"""Data to learn on: populations whose truth is known, and loaders of real tables."""
+
+from stablemiss.datasets.air_quality import load_air_quality
+from stablemiss.datasets.house import load_house_sales
+from stablemiss.datasets.population import Population, make_gaussian, make_gaussian_ind, make_gaussian_mix
+from stablemiss.datasets.source import Table
+
+__all__ = [
+    "Population",
+    "Table",
+    "load_air_quality",
+    "load_house_sales",
+    "make_gaussian",
+    "make_gaussian_ind",
+    "make_gaussian_mix",
+]

@@ -1,0 +1,17 @@
+"""The scikit-learn face: fit, predict, save and load on tables with holes."""
+
+from stablemiss.estimators.archive import ArchiveError
+from stablemiss.estimators.base import UnseenMissingWarning
+from stablemiss.estimators.loading import load_model
+from stablemiss.estimators.missing import MissingClassifier, MissingRegressor
+from stablemiss.estimators.stablemiss import StableMissClassifier, StableMissRegressor
+
+__all__ = [
+    "ArchiveError",
+    "MissingClassifier",
+    "MissingRegressor",
+    "StableMissClassifier",
+    "StableMissRegressor",
+    "UnseenMissingWarning",
+    "load_model",
+]

@@ -1,0 +1,7 @@
+"""A Gaussian mixture on incomplete rows: fitting by EM, and what it expects of the cells that are missing."""
+
+from stablemiss.mixture.conditional import GaussianMixture
+from stablemiss.mixture.em import Rows
+from stablemiss.mixture.fitting import MixtureFit
+
+__all__ = ["GaussianMixture", "MixtureFit", "Rows"]

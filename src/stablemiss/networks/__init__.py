@@ -1,0 +1,6 @@
+"""Networks: plain modules, without loss and without optimiser."""
+
+from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
+from stablemiss.networks.mlp import MLP
+
+__all__ = ["MLP", "GeneratedMLP", "ParameterGenerator"]

@@ -1,0 +1,22 @@
+"""Training: the only place that steps an optimiser."""
+
+from stablemiss.training.early_stopping import EarlyStopping
+from stablemiss.training.history import History
+from stablemiss.training.loop import Stage, Step, minimise, train
+from stablemiss.training.optimisers import MakeOptimiser, adamw
+from stablemiss.training.rows import CHUNK, Rows, mean_loss, to_device
+
+__all__ = [
+    "CHUNK",
+    "EarlyStopping",
+    "History",
+    "MakeOptimiser",
+    "Rows",
+    "Stage",
+    "Step",
+    "adamw",
+    "mean_loss",
+    "minimise",
+    "to_device",
+    "train",
+]

@@ -1,0 +1,44 @@
+"""The command `stablemiss` and its sub-commands. Help comes at once: heavy imports wait for work."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stablemiss import __version__
+from stablemiss.cli.demo import demo
+from stablemiss.cli.fit import fit
+from stablemiss.cli.methods import methods
+from stablemiss.cli.predict import predict
+
+app = typer.Typer(
+    name="stablemiss",
+    help="Prediction from incomplete data that stays right when the missingness changes.",
+    epilog="Start here:  stablemiss demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"stablemiss {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    pass
+
+
+app.command(epilog="Example:  stablemiss demo --seed 1 --train-level 0.5")(demo)
+app.command(epilog="Example:  stablemiss fit houses.csv --target price --model houses.stablemiss")(fit)
+app.command(epilog="Example:  stablemiss predict houses.stablemiss new.csv --output prices.csv")(predict)
+app.command(epilog="Example:  stablemiss methods")(methods)

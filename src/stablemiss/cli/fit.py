@@ -1,0 +1,106 @@
+"""`stablemiss fit`: a file with holes in, a model out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stablemiss.cli.errors import plain_errors
+from stablemiss.cli.files import check_column, check_readable, read_table
+from stablemiss.report.writing import check_folder
+
+if TYPE_CHECKING:
+    import pyarrow
+    from numpy.typing import NDArray
+
+
+def fit(
+    data: Annotated[Path, typer.Argument(help="Table to learn from: .csv, .csv.gz or .parquet.")],
+    target: Annotated[str, typer.Option(help="Column to predict.")],
+    method: Annotated[str, typer.Option(help="How to learn; see: stablemiss methods.")] = "em_mixture",
+    model: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.stablemiss"),
+    classify: Annotated[
+        bool | None,
+        typer.Option(
+            "--classify/--regress",
+            help="Predict classes or numbers; by default numbers where the target is numeric.",
+            show_default=False,
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to leave out, such as a row number; repeat for several.", show_default=False
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model.", min=0)] = 0,
+) -> None:
+    """Learn to predict one column of a table from the others, whatever is missing in them."""
+    with plain_errors():
+        check_readable(data)
+        check_folder(model)
+        table = read_table(data)
+        for name in [target, *(ignore or [])]:
+            check_column(table, name, data)
+        table, n_left_out = with_target(table, target, data)
+        is_numeric, y = to_target(table.column(target))
+        if classify is None:
+            classify = not is_numeric
+        if not classify and not is_numeric:
+            raise ValueError(
+                f"Column {target!r} of {data} holds text, so it can only be classified: use --classify."
+            )
+        features = table.drop_columns(list(dict.fromkeys([target, *(ignore or [])])))
+        if not features.num_columns:
+            raise ValueError(f"{data} has no columns left to predict {target!r} from.")
+
+        # Torch and scikit-learn take seconds to load: only now, when the arguments are known to be right.
+        from stablemiss.estimators import MissingClassifier, MissingRegressor
+
+        kind = MissingClassifier if classify else MissingRegressor
+        start = monotonic()
+        estimator = kind(method=method, random_state=seed, verbose=sys.stderr.isatty()).fit(features, y)
+        seconds = monotonic() - start
+        estimator.save(model)
+        share = sum(column.null_count for column in features.columns) / (
+            features.num_rows * features.num_columns
+        )
+        left_out = f" ({n_left_out:,} without {target!r} left out)" if n_left_out else ""
+        task = "classification" if classify else "regression"
+        typer.echo(
+            f"Learnt {target!r} from {features.num_rows:,} rows{left_out} and {features.num_columns:,} "
+            f"columns with {share:.1%} of their cells missing: {method}, {task}, {seconds:.1f} s."
+        )
+        typer.echo(f"Model: {model}")
+
+
+def with_target(table: pyarrow.Table, target: str, path: Path) -> tuple[pyarrow.Table, int]:
+    """The rows in which the target is known, and how many are not among them."""
+    from pyarrow import compute
+
+    known = compute.invert(compute.is_null(table.column(target), nan_is_null=True))
+    kept = table.filter(known)
+    if not kept.num_rows:
+        raise ValueError(
+            f"Column {target!r} of {path} has no value in any row; there is nothing to learn from."
+        )
+    return kept, table.num_rows - kept.num_rows
+
+
+def to_target(column: pyarrow.ChunkedArray) -> tuple[bool, NDArray[Any]]:
+    """Whether the column holds numbers (classes otherwise), and its values as an array."""
+    import numpy
+    from pyarrow import types
+
+    if types.is_temporal(column.type) or types.is_nested(column.type):
+        raise ValueError(f"The target should hold numbers, text or true and false, but holds {column.type}.")
+    is_numeric = (
+        types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)
+    )
+    if types.is_decimal(column.type):
+        column = column.cast("float64")
+    return is_numeric, numpy.asarray(column.to_pylist())

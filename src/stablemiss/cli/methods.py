@@ -1,0 +1,14 @@
+"""`stablemiss methods`: what there is to choose from."""
+
+from __future__ import annotations
+
+import typer
+
+
+def methods() -> None:
+    """List the methods that --method takes."""
+    from stablemiss.methods import METHODS
+
+    width = max(map(len, METHODS))
+    for name, method in METHODS.items():
+        typer.echo(f"{name:<{width}}  {(method.__doc__ or '').strip().splitlines()[0]}")

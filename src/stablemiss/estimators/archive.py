@@ -1,0 +1,178 @@
+"""The model file: one safetensors file, arrays as tensors and everything else as JSON. Nothing is unpickled.
+
+A *tree* is what gets stored: dictionaries with string keys, lists, tuples, strings, numbers, booleans, None
+and numpy arrays, nested as one likes. The file's header holds four texts: the format's name and version, the
+tree as JSON with references to the tensors, and a checksum over all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+FORMAT = "stablemiss model"
+FORMAT_VERSION = 1
+
+# Texts longer than this (LightGBM's trees) become tensors of bytes: the header is meant to stay small.
+LONG_TEXT = 1000
+
+Tensors = dict[str, NDArray]
+
+
+class ArchiveError(ValueError):
+    """A file is not a model that this version can read: foreign, damaged, edited or too new.
+
+    Examples
+    --------
+    >>> from stablemiss.estimators import load_model
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     try:
+    ...         load_model(file.name)
+    ...     except ArchiveError as error:
+    ...         print("is not a stablemiss model" in str(error))
+    True
+    """
+
+
+def write_tree(path: Path, tree: Any) -> None:
+    """Store a tree at `path`, whole or not at all: a failed write leaves the earlier file as it was."""
+    tensors: Tensors = {}
+    document = json.dumps(pack(tree, tensors), ensure_ascii=False, allow_nan=False)
+    header = {
+        "format": FORMAT,
+        "format_version": str(FORMAT_VERSION),
+        "document": document,
+        "sha256": checksum(FORMAT_VERSION, document, tensors),
+    }
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"The folder {str(path.parent)!r} does not exist; create it and save again.")
+    # Written beside the goal, so that the last step is a rename within one file system.
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        beside.write_bytes(save(tensors, metadata=header))
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_tree(path: Path) -> Any:
+    """The tree stored at `path`; raises `ArchiveError` in a sentence if there is none that can be trusted."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}; check the path given to load_model.")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ArchiveError(
+            f"{str(path)!r} is not a stablemiss model, or was cut short on its way here ({error}). "
+            "Load a file that an estimator's save() wrote, or copy or save the model again."
+        ) from error
+    if header.get("format") != FORMAT:
+        raise ArchiveError(
+            f"{str(path)!r} is a safetensors file, but not a stablemiss model; load a file that an "
+            "estimator's save() wrote."
+        )
+    version = header.get("format_version", "")
+    if version.isdecimal() and int(version) > FORMAT_VERSION:
+        raise ArchiveError(
+            f"{str(path)!r} was saved by a newer stablemiss (format {version}; this one reads up to "
+            f"{FORMAT_VERSION}). Update stablemiss to load it."
+        )
+    document = header.get("document", "")
+    if version != str(FORMAT_VERSION) or header.get("sha256") != checksum(FORMAT_VERSION, document, tensors):
+        raise ArchiveError(
+            f"The content of {str(path)!r} does not match its checksum: the file was edited or damaged. "
+            "Save the model again."
+        )
+    return unpack(json.loads(document), tensors)
+
+
+def checksum(version: int, document: str, tensors: Tensors) -> str:
+    """SHA-256 over all that a file says: names, types, shapes and contents."""
+    digest = hashlib.sha256(f"{version}\n{document}".encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype.str} {tensor.shape}\n".encode())
+        digest.update(tensor.tobytes())
+    return digest.hexdigest()
+
+
+def pack(tree: Any, tensors: Tensors) -> Any:
+    """JSON for a tree; its arrays and long texts are added to `tensors`.
+
+    Plain values and lists stand for themselves. Everything else is an object with one key that says what it
+    is, for instance ``{"tuple": [1, 2]}`` or ``{"array": "0"}``.
+    """
+    if isinstance(tree, np.generic):
+        tree = tree.item()
+    if tree is None or isinstance(tree, bool | int):
+        return tree
+    if isinstance(tree, float):
+        return tree if math.isfinite(tree) else {"float": str(tree)}
+    if isinstance(tree, str):
+        if len(tree) <= LONG_TEXT:
+            return tree
+        return {"text": _add(np.frombuffer(tree.encode(), dtype=np.uint8), tensors)}
+    if isinstance(tree, list):
+        return [pack(item, tensors) for item in tree]
+    if isinstance(tree, tuple):
+        return {"tuple": [pack(item, tensors) for item in tree]}
+    if isinstance(tree, dict) and all(isinstance(key, str) for key in tree):
+        return {"dict": {key: pack(item, tensors) for key, item in tree.items()}}
+    if isinstance(tree, np.ndarray) and tree.dtype.kind in "biuf":
+        # Products of matrices round differently in another memory order, so the order is kept.
+        if tree.flags.f_contiguous and not tree.flags.c_contiguous:
+            return {"columnwise": _add(tree.T, tensors)}
+        return {"array": _add(tree, tensors)}
+    if isinstance(tree, np.ndarray) and tree.dtype.kind in "UO":
+        items = [pack(item, tensors) for item in tree.ravel().tolist()]
+        return {"objects": {"dtype": tree.dtype.str, "shape": list(tree.shape), "items": items}}
+    raise TypeError(
+        f"A model file cannot hold a {type(tree).__name__}: it takes dictionaries with text keys, lists, "
+        "tuples, text, numbers, booleans, None and arrays of them."
+    )
+
+
+def unpack(node: Any, tensors: Tensors) -> Any:
+    """The tree that `pack` turned into `node` and `tensors`."""
+    if isinstance(node, list):
+        return [unpack(item, tensors) for item in node]
+    if not isinstance(node, dict):
+        return node
+    ((kind, content),) = node.items()
+    match kind:
+        case "float":
+            return float(content)
+        case "text":
+            return tensors[content].tobytes().decode()
+        case "tuple":
+            return tuple(unpack(item, tensors) for item in content)
+        case "dict":
+            return {key: unpack(item, tensors) for key, item in content.items()}
+        case "array":
+            return tensors[content]
+        case "columnwise":
+            return tensors[content].T
+        case "objects":
+            flat = np.empty(len(content["items"]), dtype=content["dtype"])
+            for position, item in enumerate(content["items"]):
+                flat[position] = unpack(item, tensors)
+            return flat.reshape(content["shape"])
+    raise ArchiveError(f"A model file holds a {kind!r}, which this version of stablemiss does not know.")
+
+
+def _add(array: NDArray, tensors: Tensors) -> str:
+    """Add an array under the next free name, laid out row by row: safetensors stores memory as it lies."""
+    name = str(len(tensors))
+    tensors[name] = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    return name

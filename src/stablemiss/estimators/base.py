@@ -1,0 +1,279 @@
+"""What every estimator does: read the table, choose the rows, encode, let the method learn, answer, save."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from stablemiss import __version__
+from stablemiss.data import Floats, MaskedData
+from stablemiss.encoding import Table, TableEncoder, read_table
+from stablemiss.estimators.archive import ArchiveError, write_tree
+from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
+from stablemiss.methods import METHODS, Method, Predictor
+from stablemiss.progress import Bar, Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Classification, Regression, Task, task_from_state
+
+OnUnseenMissing = Literal["warn", "raise", "ignore"]
+
+
+class UnseenMissingWarning(UserWarning):
+    """Rows to predict miss values in columns that were never missing in training.
+
+    Nothing in training told the model what such a hole means, so its answers may be far off without any
+    other sign. Silence or sharpen it with ``on_unseen_missing="ignore"`` or ``"raise"``.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from stablemiss import MissingRegressor
+    >>> model = MissingRegressor(method="ols").fit([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     prediction = model.predict([[None]])
+    >>> caught[0].category.__name__
+    'UnseenMissingWarning'
+    """
+
+
+class MissingEstimator(BaseEstimator, ABC):
+    """Base of the scikit-learn estimators of this package; subclasses say which method learns."""
+
+    validation_fraction: float
+    random_state: Any
+    on_unseen_missing: OnUnseenMissing
+    allow_missing_columns: bool
+    max_one_hot: int
+    verbose: bool
+
+    @abstractmethod
+    def _chosen_method(self) -> Method:
+        """The method that learns, from this estimator's parameters."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from a table with holes.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            numpy, nested lists, pandas, polars or pyarrow. NaN, None, pd.NA and null all mean missing;
+            strings are categories. All-missing rows and columns are fine.
+        y : (n,) or, for regressors, (n, n_outputs)
+            Targets, none of them missing.
+        sample_weight : (n,), optional
+            How much each row counts, not negative. A row of weight zero counts as absent.
+
+        Returns
+        -------
+        self
+        """
+        method = self._chosen_method()
+        self._check_parameters()
+        rng = to_rng(self.random_state)
+        table = read_table(X)
+        weight = read_weight(sample_weight, table.n_rows)
+        is_classifier = isinstance(self, ClassifierMixin)
+        target = read_labels(y, table.n_rows) if is_classifier else read_numbers(y, table.n_rows)
+
+        rows = np.flatnonzero(weight > 0)
+        if len(rows) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs at least 2 rows of positive weight, one to learn from and "
+                f"one to validate on, but got {len(rows)} sample. Pass more rows to fit."
+            )
+        strata = target[rows] if is_classifier else np.zeros(len(rows))
+        train, valid = (rows[chosen] for chosen in split_rows(strata, self.validation_fraction, rng))
+        task: Task
+        if is_classifier:
+            task = Classification.of(target[rows])
+            if task.d_output < 2:
+                raise ValueError(
+                    f"{type(self).__name__} needs at least 2 classes to tell apart, but the target holds "
+                    f"1 class: {task.classes.tolist()[0]!r}. Check which rows were chosen for fit."
+                )
+        else:
+            task = Regression.of(target[train], weight[train])
+        coded = task.encode(target)
+        encoder = TableEncoder(self.max_one_hot)
+        values, mask = encoder.fit_transform(table, train, coded, task, rng)
+        data = MaskedData.of(values, mask, coded, weight, encoder.groups)
+        progress = Bar() if self.verbose else Silence()
+        predictor = method.fit(data.rows(train), data.rows(valid), task, rng, progress)
+        self._remember(method, encoder, task, predictor)
+        return self
+
+    def predict(self, X: Any) -> NDArray:
+        """Predictions for a table with holes.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `fit`. Named columns are matched by name in any order. A column that was never missing in
+            training and is now does what `on_unseen_missing` says.
+
+        Returns
+        -------
+        (n,) numbers or class labels; (n, n_outputs) if the target had several columns
+        """
+        outputs = self._outputs(X)
+        return self.task_.decode(outputs)
+
+    @available_if(lambda self: isinstance(self, ClassifierMixin))
+    def predict_proba(self, X: Any) -> Floats:
+        """Class probabilities (n, n_classes), in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `predict`.
+        """
+        outputs = self._outputs(X)
+        assert isinstance(self.task_, Classification)
+        return self.task_.probabilities(outputs)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one file, without pickle; `load_model` reads it back.
+
+        Parameters
+        ----------
+        path : path
+            The file to write. An earlier file there is replaced only when the new one is complete. A
+            `random_state` that is a generator is stored as None.
+        """
+        check_is_fitted(self)
+        parameters = self.get_params(deep=False)
+        if not isinstance(self.random_state, int | np.integer):
+            parameters["random_state"] = None
+        tree = {
+            "stablemiss": __version__,
+            "estimator": type(self).__name__,
+            "parameters": {
+                name: {"method": describe(value)} if isinstance(value, Method) else {"value": value}
+                for name, value in parameters.items()
+            },
+            "method": describe(self.method_),
+            "encoder": self.encoder_.state(),
+            "task": self.task_.state(),
+            "predictor": self.predictor_.state(),
+        }
+        write_tree(Path(path), tree)
+
+    @classmethod
+    def _from_tree(cls, tree: dict[str, Any]) -> Self:
+        """The estimator that `save` stored."""
+        estimator = cls(
+            **{
+                name: from_description(stored["method"]) if "method" in stored else stored["value"]
+                for name, stored in tree["parameters"].items()
+            }
+        )
+        method = from_description(tree["method"])
+        estimator._remember(
+            method,
+            TableEncoder.from_state(tree["encoder"]),
+            task_from_state(tree["task"]),
+            method.predictor.from_state(tree["predictor"]),
+        )
+        return estimator
+
+    def _remember(self, method: Method, encoder: TableEncoder, task: Task, predictor: Predictor) -> None:
+        """Set the fitted attributes, after a fit or from a file."""
+        self.method_, self.encoder_, self.task_, self.predictor_ = method, encoder, task, predictor
+        self.n_features_in_ = encoder.n_features
+        if encoder.names is not None:
+            self.feature_names_in_ = np.array(encoder.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if isinstance(task, Classification):
+            self.classes_ = task.classes
+        else:
+            self.n_outputs_ = task.d_output
+
+    def _outputs(self, X: Any) -> Floats:
+        """Raw outputs of the predictor for a user's table."""
+        check_is_fitted(self)
+        self._check_parameters()
+        table = read_table(X)
+        values, mask = self.encoder_.transform(
+            table, allow_missing_columns=self.allow_missing_columns, owner=type(self).__name__
+        )
+        self._mind_unseen_missing(table)
+        return self.predictor_.predict(values, mask)
+
+    def _mind_unseen_missing(self, table: Table) -> None:
+        columns = [] if self.on_unseen_missing == "ignore" else self.encoder_.unseen_missing(table)
+        if not columns:
+            return
+        listed = ", ".join(repr(column) for column in columns)
+        message = (
+            f"Values are missing in columns that were never missing when {type(self).__name__} was fitted: "
+            f"{listed}. It has not seen what their absence means, so predictions for such rows may be far "
+            'off. Fit with rows that miss them too, or set on_unseen_missing="ignore" to accept this.'
+        )
+        if self.on_unseen_missing == "raise":
+            raise ValueError(message)
+        # Three frames up is the user's own call of predict.
+        warnings.warn(message, UnseenMissingWarning, stacklevel=4)
+
+    def _check_parameters(self) -> None:
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(
+                "validation_fraction must lie between 0 and 1, for instance 0.15, but is "
+                f"{self.validation_fraction!r}."
+            )
+        if self.on_unseen_missing not in ("warn", "raise", "ignore"):
+            raise ValueError(
+                f'on_unseen_missing must be "warn", "raise" or "ignore", but is {self.on_unseen_missing!r}.'
+            )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.target_tags.multi_output = isinstance(self, RegressorMixin)
+        return tags
+
+
+def to_method(method: str | Method) -> Method:
+    """A method from its name in METHODS, with default hyper-parameters, or a copy of itself."""
+    if isinstance(method, Method):
+        return clone(method)
+    if isinstance(method, str) and method in METHODS:
+        return METHODS[method]()
+    raise ValueError(
+        f"method must be one of {', '.join(map(repr, METHODS))}, or a Method such as OLS(inputs='mask'), but "
+        f"is {method!r}."
+    )
+
+
+def describe(method: Method) -> dict[str, Any]:
+    """A method as the archive stores it: its name and its hyper-parameters."""
+    if METHODS.get(method.name) is not type(method):
+        raise ValueError(
+            f"{type(method).__name__} cannot be saved, because load_model only builds the methods in METHODS "
+            f"({', '.join(METHODS)}). Add it there, under its name {method.name!r}."
+        )
+    return {"name": method.name, "parameters": method.get_params(deep=False)}
+
+
+def from_description(description: dict[str, Any]) -> Method:
+    """The method that `describe` described."""
+    name = description["name"]
+    if name not in METHODS:
+        raise ArchiveError(
+            f"The model was fitted with the method {name!r}, which this stablemiss does not have; it has "
+            f"{', '.join(METHODS)}. Install the version that saved it."
+        )
+    return METHODS[name](**description["parameters"])

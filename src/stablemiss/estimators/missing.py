@@ -1,0 +1,140 @@
+"""Any method of the library behind scikit-learn's interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing, to_method
+from stablemiss.methods import Method
+
+
+class MissingRegressor(RegressorMixin, MissingEstimator):
+    """Predict one or several numbers from a table with holes, by a method of your choice.
+
+    Parameters
+    ----------
+    method : str or Method
+        A name in ``stablemiss.methods.METHODS``, or a method with its hyper-parameters, for instance
+        ``EMMixture(n_components=3)``. The default, "em_mixture", models columns and target jointly and so
+        stays right when the missingness changes.
+    validation_fraction : float
+        Share of the rows held out to decide when to stop and how large to be. Raising it makes that
+        choice steadier and leaves fewer rows to learn from.
+    random_state : None, int, RandomState or Generator
+        An int makes the fit repeatable. The process's own random state is never touched.
+    on_unseen_missing : "warn", "raise" or "ignore"
+        What `predict` does about missing values in a column that was never missing in training.
+    allow_missing_columns : bool
+        True lets `predict` take tables that lack columns, which then count as missing in every row.
+    max_one_hot : int
+        Columns of text with at most this many categories become one column per category, others a single
+        number learnt from the target. Raising it keeps categories apart exactly, at the price of width.
+    verbose : bool
+        Show a progress bar while fitting.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only where the table had column names.
+    n_outputs_ : int
+        Numbers predicted per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[1.0, np.nan], [2.0, 1.0], [np.nan, 2.0], [4.0, 2.0], [5.0, np.nan], [6.0, 3.0]])
+    >>> y = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    >>> model = MissingRegressor(method="ols", random_state=0).fit(X, y)
+    >>> model.predict([[3.0, None], [None, None]]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "em_mixture",
+        *,
+        validation_fraction: float = 0.15,
+        random_state: Any = None,
+        on_unseen_missing: OnUnseenMissing = "warn",
+        allow_missing_columns: bool = False,
+        max_one_hot: int = 12,
+        verbose: bool = False,
+    ):
+        self.method = method
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.on_unseen_missing = on_unseen_missing
+        self.allow_missing_columns = allow_missing_columns
+        self.max_one_hot = max_one_hot
+        self.verbose = verbose
+
+    def _chosen_method(self) -> Method:
+        return to_method(self.method)
+
+
+class MissingClassifier(ClassifierMixin, MissingEstimator):
+    """Predict one of several classes from a table with holes, by a method of your choice.
+
+    Parameters
+    ----------
+    method : str or Method
+        A name in ``stablemiss.methods.METHODS``, or a method with its hyper-parameters, for instance
+        ``Boosting(thinning=6)``. The default, "em_mixture", models the columns and the class jointly and so
+        stays right when the missingness changes.
+    validation_fraction : float
+        Share of the rows held out, alike in every class, to decide when to stop and how large to be.
+        Raising it makes that choice steadier and leaves fewer rows to learn from.
+    random_state : None, int, RandomState or Generator
+        An int makes the fit repeatable. The process's own random state is never touched.
+    on_unseen_missing : "warn", "raise" or "ignore"
+        What `predict` does about missing values in a column that was never missing in training.
+    allow_missing_columns : bool
+        True lets `predict` take tables that lack columns, which then count as missing in every row.
+    max_one_hot : int
+        Columns of text with at most this many categories become one column per category, others one
+        number per class learnt from the target. Raising it keeps categories apart exactly, at the price
+        of width.
+    verbose : bool
+        Show a progress bar while fitting.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,) array
+        The labels, sorted; the order of the columns of `predict_proba`.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only where the table had column names.
+
+    Examples
+    --------
+    >>> X = [[0.0, "wet"], [0.2, None], [None, "wet"], [1.9, "dry"], [None, "dry"], [2.0, "dry"]]
+    >>> y = ["rain", "rain", "rain", "sun", "sun", "sun"]
+    >>> model = MissingClassifier(method="ols", random_state=0).fit(X, y)
+    >>> model.predict([[1.8, None], [None, "wet"]]).tolist()
+    ['sun', 'rain']
+    """
+
+    def __init__(
+        self,
+        method: str | Method = "em_mixture",
+        *,
+        validation_fraction: float = 0.15,
+        random_state: Any = None,
+        on_unseen_missing: OnUnseenMissing = "warn",
+        allow_missing_columns: bool = False,
+        max_one_hot: int = 12,
+        verbose: bool = False,
+    ):
+        self.method = method
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.on_unseen_missing = on_unseen_missing
+        self.allow_missing_columns = allow_missing_columns
+        self.max_one_hot = max_one_hot
+        self.verbose = verbose
+
+    def _chosen_method(self) -> Method:
+        return to_method(self.method)

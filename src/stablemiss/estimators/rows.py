@@ -1,0 +1,178 @@
+"""The rows of a fit: their targets and weights as arrays, and which of them learn and which validate."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.multiclass import check_classification_targets
+
+from stablemiss.data import Floats
+from stablemiss.seeding import Rng
+
+Indices = NDArray[np.int64]
+
+
+def read_numbers(y: Any, n_rows: int) -> Floats:
+    """A regressor's target: (n_rows,), or (n_rows, d_output) where several numbers are to be predicted."""
+    target = _to_array(y, n_rows)
+    if target.dtype.kind == "O":
+        target = np.where(_missing_cells(target), np.nan, target)
+    try:
+        if target.dtype.kind in "mM":
+            raise ValueError("dates and durations are no plain numbers")
+        target = target.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"The target of a regressor must be numeric, but it cannot be read as numbers ({error}). Convert "
+            "it, or use a classifier if its values are classes."
+        ) from error
+    _check_finite(target, y)
+    return target
+
+
+def read_labels(y: Any, n_rows: int) -> NDArray:
+    """A classifier's target, (n_rows,): labels of at least two classes."""
+    target = _to_array(y, n_rows)
+    if target.ndim != 1:
+        raise ValueError(
+            f"y should be a 1d array of labels, but has shape {target.shape}; fit one classifier per column."
+        )
+    if target.dtype.kind == "O":
+        _check_no_missing(_missing_cells(target), y)
+        are_texts = {isinstance(label, str) for label in target}
+        if len(are_texts) > 1:
+            raise ValueError("The target mixes text with other labels; make all labels text, or all numbers.")
+        if are_texts == {False}:
+            target = np.array(target.tolist())
+    elif target.dtype.kind == "f":
+        _check_finite(target, y)
+    check_classification_targets(target)
+    return target
+
+
+def read_weight(sample_weight: Any, n_rows: int) -> Floats:
+    """One finite number per row, not negative and not all zero."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight must hold one number for each of the {n_rows} rows of X, but has shape "
+            f"{weight.shape}."
+        )
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        row = int(np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))[0])
+        raise ValueError(
+            f"sample_weight must be finite and not negative, but row {row} weighs {weight[row]}; give a row "
+            "to be ignored the weight 0."
+        )
+    if not weight.any():
+        raise ValueError("The sample weights are all zero, so no row is left to learn from.")
+    return weight
+
+
+def split_rows(strata: NDArray, validation_fraction: float, rng: Rng) -> tuple[Indices, Indices]:
+    """Positions that learn and positions that validate, drawn at random and alike in every stratum.
+
+    Parameters
+    ----------
+    strata : (n,)
+        Class of each row (all the same for regression). One row of each class always learns, so that a
+        rare class is known rather than validated; if every row is the only one of its class, all rows
+        both learn and validate.
+    validation_fraction : float in (0, 1)
+        Share that validates; at least one row does and at least one learns.
+    rng : numpy Generator
+    """
+    n = len(strata)
+    order = rng.permutation(n)
+    _, stratum, size = np.unique(strata[order], return_inverse=True, return_counts=True)
+    rank = np.empty(n, dtype=np.int64)
+    rank[np.argsort(stratum, kind="stable")] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
+    # Each stratum spreads its rows evenly over (0, 1), so the lowest share of all is that share of each.
+    place = (rank + rng.uniform(size=n)) / size[stratum]
+    n_valid = min(max(1, round(validation_fraction * n)), n - len(size))
+    if n_valid == 0:
+        return np.arange(n), np.arange(n)
+    place[rank == size[stratum] - 1] = np.inf
+    is_valid = np.zeros(n, dtype=bool)
+    is_valid[order[np.argsort(place, kind="stable")[:n_valid]]] = True
+    return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
+
+
+def _to_array(y: Any, n_rows: int) -> NDArray:
+    """A target as a numpy array of `n_rows` rows; a single column becomes one-dimensional, with a warning."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None.")
+    frame = nw.from_native(y, allow_series=True, pass_through=True)
+    target = frame.to_numpy() if isinstance(frame, nw.Series | nw.DataFrame) else np.asarray(y)
+    if target.dtype.kind == "c":
+        raise ValueError(
+            "Complex data not supported: the target is complex; fit its real and imaginary part."
+        )
+    if target.ndim not in (1, 2) or (target.ndim == 2 and target.shape[1] == 0):
+        raise ValueError(
+            f"y should be a 1d array, or 2d with one column per output, but it has shape {target.shape}."
+        )
+    if len(target) != n_rows:
+        raise ValueError(
+            f"X has {n_rows} rows but y has {len(target)}: inconsistent numbers of samples. Pass one target "
+            "per row."
+        )
+    if target.ndim == 2 and target.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; it is taken as one target per row. "
+            "Pass y.ravel(), or one column of the frame, to keep this quiet.",
+            DataConversionWarning,
+            stacklevel=4,
+        )
+        target = target[:, 0]
+    return target
+
+
+def _missing_cells(target: NDArray) -> NDArray[np.bool_]:
+    """Which cells of an object array are None, NaN, NaT or pd.NA."""
+
+    def is_missing(cell: Any) -> bool:
+        try:
+            return cell is None or bool(cell != cell)
+        except TypeError:  # pd.NA alone refuses to say whether it differs from itself
+            return True
+
+    return np.array([is_missing(cell) for cell in target.ravel()], dtype=bool).reshape(target.shape)
+
+
+def _check_finite(target: Floats, y: Any) -> None:
+    _check_no_missing(np.isnan(target), y)
+    if np.isinf(target).any():
+        row = int(np.argwhere(np.isinf(target))[0][0])
+        raise ValueError(
+            f"Input y contains infinity (first in row {row}{_named(y)}): no model can learn it. Remove such "
+            "rows or give them a finite target."
+        )
+
+
+def _check_no_missing(missing: NDArray[np.bool_], y: Any) -> None:
+    if not missing.any():
+        return
+    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+    if missing.all():
+        raise ValueError(
+            f"Input y contains NaN and nothing else{_named(y)}: every target is missing, so there is nothing "
+            "to learn. Check which column holds the target."
+        )
+    raise ValueError(
+        f"Input y contains NaN: the target is missing in {len(rows)} of {len(missing)} rows (first in row "
+        f"{rows[0]}{_named(y)}). Rows without a target cannot be learnt from; remove them before fit."
+    )
+
+
+def _named(y: Any) -> str:
+    """Where a sentence about `y` can say which column of the user's that was."""
+    name = getattr(y, "name", None)
+    return f" of column {name!r}" if isinstance(name, str) and name else ""

@@ -1,0 +1,169 @@
+"""The paper's method by its own name: its hyper-parameters stand beside those of every estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from sklearn.base import ClassifierMixin, RegressorMixin
+
+from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing
+from stablemiss.methods import Method, StableMiss
+
+
+class StableMissRegressor(RegressorMixin, MissingEstimator):
+    """Predict one or several numbers from a table with holes by StableMiss: the mask chooses the predictor.
+
+    ``StableMissRegressor("mlp")`` is short for ``MissingRegressor(method=StableMiss("mlp"))``.
+
+    Parameters
+    ----------
+    architecture, hidden, layers, g_hidden, rank, learning_rate, weight_decay, batch_size, max_epochs, \
+patience, device
+        The hyper-parameters of `stablemiss.methods.StableMiss`, explained there.
+    validation_fraction, random_state, on_unseen_missing, allow_missing_columns, max_one_hot, verbose
+        As in `MissingRegressor`.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only where the table had column names.
+    n_outputs_ : int
+        Numbers predicted per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = X.sum(axis=1)
+    >>> X[rng.uniform(size=X.shape) < 0.2] = np.nan
+    >>> model = StableMissRegressor(max_epochs=20, random_state=0).fit(X, y)
+    >>> model.predict([[1.0, None, 1.0]]).shape
+    (1,)
+    """
+
+    def __init__(
+        self,
+        architecture: Literal["linear", "mlp"] = "linear",
+        *,
+        hidden: int = 256,
+        layers: int = 2,
+        g_hidden: Sequence[int] = (32,),
+        rank: int | None = None,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1.0,
+        batch_size: int = 256,
+        max_epochs: int = 100,
+        patience: int = 4,
+        device: str = "auto",
+        validation_fraction: float = 0.15,
+        random_state: Any = None,
+        on_unseen_missing: OnUnseenMissing = "warn",
+        allow_missing_columns: bool = False,
+        max_one_hot: int = 12,
+        verbose: bool = False,
+    ):
+        self.architecture = architecture
+        self.hidden = hidden
+        self.layers = layers
+        self.g_hidden = g_hidden
+        self.rank = rank
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.device = device
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.on_unseen_missing = on_unseen_missing
+        self.allow_missing_columns = allow_missing_columns
+        self.max_one_hot = max_one_hot
+        self.verbose = verbose
+
+    def _chosen_method(self) -> Method:
+        return _method(self)
+
+
+class StableMissClassifier(ClassifierMixin, MissingEstimator):
+    """Predict one of several classes from a table with holes by StableMiss: the mask chooses the predictor.
+
+    ``StableMissClassifier("mlp")`` is short for ``MissingClassifier(method=StableMiss("mlp"))``.
+
+    Parameters
+    ----------
+    architecture, hidden, layers, g_hidden, rank, learning_rate, weight_decay, batch_size, max_epochs, \
+patience, device
+        The hyper-parameters of `stablemiss.methods.StableMiss`, explained there.
+    validation_fraction, random_state, on_unseen_missing, allow_missing_columns, max_one_hot, verbose
+        As in `MissingClassifier`.
+
+    Attributes
+    ----------
+    classes_ : (n_classes,) array
+        The labels, sorted; the order of the columns of `predict_proba`.
+    n_features_in_ : int
+    feature_names_in_ : (n_features_in_,) array of str
+        Only where the table had column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> y = np.where(X.sum(axis=1) > 0, "up", "down")
+    >>> X[rng.uniform(size=X.shape) < 0.2] = np.nan
+    >>> model = StableMissClassifier(max_epochs=20, random_state=0).fit(X, y)
+    >>> model.predict_proba([[1.0, None, 1.0]]).shape
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        architecture: Literal["linear", "mlp"] = "linear",
+        *,
+        hidden: int = 256,
+        layers: int = 2,
+        g_hidden: Sequence[int] = (32,),
+        rank: int | None = None,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1.0,
+        batch_size: int = 256,
+        max_epochs: int = 100,
+        patience: int = 4,
+        device: str = "auto",
+        validation_fraction: float = 0.15,
+        random_state: Any = None,
+        on_unseen_missing: OnUnseenMissing = "warn",
+        allow_missing_columns: bool = False,
+        max_one_hot: int = 12,
+        verbose: bool = False,
+    ):
+        self.architecture = architecture
+        self.hidden = hidden
+        self.layers = layers
+        self.g_hidden = g_hidden
+        self.rank = rank
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.device = device
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.on_unseen_missing = on_unseen_missing
+        self.allow_missing_columns = allow_missing_columns
+        self.max_one_hot = max_one_hot
+        self.verbose = verbose
+
+    def _chosen_method(self) -> Method:
+        return _method(self)
+
+
+def _method(estimator: MissingEstimator) -> StableMiss:
+    """StableMiss with the hyper-parameters that the estimator shares with it."""
+    shared = StableMiss().get_params(deep=False)
+    return StableMiss(**{name: getattr(estimator, name) for name in shared})

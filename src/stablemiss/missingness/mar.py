@@ -1,0 +1,136 @@
+"""Missing at random: a few columns that are always observed decide what is hidden in the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from stablemiss.data import Bools, Floats
+from stablemiss.missingness.law import Law, check_columns, check_share, draw_row_rates, to_table, unfitted
+from stablemiss.missingness.logistic import deviations_from, draw_hidden, observed_mean, to_points
+from stablemiss.seeding import Rng
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """What `MAR.fit` fixes, whatever the level.
+
+    Attributes
+    ----------
+    drivers : (n_drivers,) int
+        Columns that are always observed and decide about the others, ascending.
+    driven : (n_driven,) int
+        The other columns, ascending.
+    center : (n_drivers,) float64
+        Mean of each driver over its observed reference cells; stands in for a driver that is missing.
+    coefficients : (n_drivers, n_driven) float64
+        Log-odds of being hidden per unit of each driver.
+    points : (n_points, n_driven) float64
+        Scores of the reference rows, from `to_points`; intercepts for any rate are found on them.
+    """
+
+    drivers: NDArray[np.int64]
+    driven: NDArray[np.int64]
+    center: Floats
+    coefficients: Floats
+    points: Floats
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.drivers) + len(self.driven)
+
+    def scores(self, table: Floats) -> Floats:
+        """Log-odds (n, n_driven) of being hidden, up to the intercept."""
+        return deviations_from(self.center, table[:, self.drivers]) @ self.coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class MAR(Law):
+    """Always-observed driver columns decide by a logistic rule how likely each other cell is hidden.
+
+    The chance of a cell depends on its row's drivers alone, never on what is hidden: the missingness is
+    ignorable, though masks and values are dependent. Each other column follows its own random combination
+    of the drivers, sharply: its log-odds have a standard deviation of 2 to 10. `level` is the rate among
+    the columns that are not drivers; of all cells a share smaller by the drivers' is hidden. A table of one
+    column has only a driver, so nothing is hidden.
+
+    Parameters
+    ----------
+    level : float
+        Rate of most rows, 0 to 1. Raising it hides more cells of the driven columns; the drivers and how
+        the chances depend on them stay as they were.
+    driver_share : float
+        Share of columns that drive, rounded down, at least one column. Raising it leaves fewer columns that
+        can be hidden, and makes each depend on more of the others.
+    spread : float
+        Share of rows whose own rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Raising it draws the mean rate towards one half. 0 turns it off.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 20))
+    >>> law = MAR(level=0.5).fit(X, rng)
+    >>> mask = law.at(0.9).draw(X, rng)
+    >>> len(law.drivers), bool(mask[:, law.drivers].all())
+    (2, True)
+    """
+
+    level: float
+    driver_share: float = 0.1
+    spread: float = 0.2
+    mechanism: Mechanism | None = field(default=None, repr=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_share("level", self.level)
+        check_share("driver_share", self.driver_share)
+        check_share("spread", self.spread)
+
+    @property
+    def drivers(self) -> NDArray[np.int64]:
+        """Columns that are always observed, ascending."""
+        return self._fitted_mechanism().drivers
+
+    def fit(self, X: ArrayLike, rng: Rng) -> Self:
+        """The law with drivers and coefficients drawn from `rng`, scaled and calibrated on the rows of X."""
+        table = to_table(X)
+        if len(table) == 0:
+            raise ValueError("MAR calibrates its chances on rows, but X has none. Fit it on at least one.")
+        d = table.shape[1]
+        # DEVIATION: at least one driver because ⌊0.1 n⌋ is none below ten columns.
+        n_drivers = max(1, int(np.floor(self.driver_share * d + 1e-9)))
+        drivers = np.sort(rng.choice(d, size=n_drivers, replace=False))
+        driven = np.setdiff1d(np.arange(d), drivers)
+
+        center = observed_mean(table[:, drivers])
+        deviations = deviations_from(center, table[:, drivers])
+        # PAPER: a_j ~ N(0, I), divided by t_j · sqrt(a_jᵀ Cov a_j) with t_j ~ U[0.1, 0.5].
+        # DEVIATION: one mechanism serves every split and level because drawn anew at each call, as in the
+        # authors' code, train and test would differ in mechanism even at equal levels.
+        coefficients = rng.normal(size=(n_drivers, len(driven)))
+        deviation_of_score = (deviations @ coefficients).std(axis=0)
+        scale = rng.uniform(0.1, 0.5, size=len(driven)) * deviation_of_score
+        # Drivers that are constant up to rounding decide nothing; scaling their noise up would.
+        is_flat = deviation_of_score <= 1e-12 * (np.abs(center) @ np.abs(coefficients))
+        coefficients = np.where(is_flat, 0.0, coefficients / np.where(is_flat, 1.0, scale))
+        points = to_points(deviations @ coefficients)
+        return replace(self, mechanism=Mechanism(drivers, driven, center, coefficients, points))
+
+    def at(self, level: float) -> Self:
+        return replace(self, level=level)
+
+    def keep(self, table: Floats, rng: Rng) -> Bools:
+        mechanism = self._fitted_mechanism()
+        check_columns(table, mechanism.n_columns)
+        rates = draw_row_rates(len(table), self.level, self.spread, rng)
+        observed = np.ones(table.shape, dtype=bool)
+        observed[:, mechanism.driven] = ~draw_hidden(mechanism.scores(table), mechanism.points, rates, rng)
+        return observed
+
+    def _fitted_mechanism(self) -> Mechanism:
+        if self.mechanism is None:
+            raise unfitted(self)
+        return self.mechanism

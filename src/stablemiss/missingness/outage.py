@@ -1,0 +1,74 @@
+"""Outage: chosen columns go dark, as when a sensor fails or a supplier stops delivering."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import index
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stablemiss.data import Bools, Floats
+from stablemiss.missingness.law import Law, check_share, to_table
+from stablemiss.seeding import Rng
+
+
+@dataclass(frozen=True, eq=False)
+class Outage(Law):
+    """Chosen columns are hidden together in a share of the rows; all other cells stay as they are.
+
+    A row loses either all of the chosen columns or none. Every row has the same chance, so there is no
+    spread of rates.
+
+    Parameters
+    ----------
+    columns : sequence of int
+        Positions of the columns that go dark, counted from 0. More columns make a larger outage.
+    level : float
+        Chance of each row to be hit, 0 to 1. Raising it darkens more rows; 1 darkens all.
+
+    Examples
+    --------
+    >>> Outage(columns=[1]).hide([[1.0, 2.0], [3.0, 4.0]], np.random.default_rng(0)).tolist()
+    [[1.0, nan], [3.0, nan]]
+    """
+
+    columns: Sequence[int]
+    level: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_share("level", self.level)
+        try:
+            if any(isinstance(column, bool) for column in self.columns):
+                raise TypeError("True and False are no positions")
+            object.__setattr__(self, "columns", tuple(index(column) for column in self.columns))
+        except TypeError as error:
+            raise ValueError(
+                f"columns must be a sequence of column positions such as [0, 3], but {self.columns!r} came."
+            ) from error
+
+    def fit(self, X: ArrayLike, rng: Rng) -> Self:
+        """This law itself, once the chosen columns are found to be columns of X."""
+        self._check_positions(to_table(X))
+        return self
+
+    def at(self, level: float) -> Self:
+        return replace(self, level=level)
+
+    def keep(self, table: Floats, rng: Rng) -> Bools:
+        self._check_positions(table)
+        is_hit = rng.random(len(table)) < self.level
+        observed = np.ones(table.shape, dtype=bool)
+        observed[np.ix_(np.flatnonzero(is_hit), np.array(self.columns, dtype=np.int64))] = False
+        return observed
+
+    def _check_positions(self, table: Floats) -> None:
+        d = table.shape[1]
+        absent = [column for column in self.columns if not 0 <= column < d]
+        if absent:
+            raise ValueError(
+                f"The outage names columns {absent}, but X has columns 0 to {d - 1}. "
+                "Name columns by their position, counted from 0."
+            )

@@ -1,0 +1,266 @@
+"""EM for a full-covariance Gaussian mixture on the observed cells of (x, y).
+
+Under MCAR and MAR the likelihood of the observed cells does not contain the mask (Rubin's ignorability), so
+the fitted mixture does not depend on the law that hid the rest, and E[y | x_o] follows for every mask.
+
+Three things keep it accurate and quick:
+
+- Each component's regression of y on x is shrunk towards the regression all components share, by as much as
+  the data say (variance components, updated within EM). A component with few rows would otherwise fit noise.
+- The covariance of x gets a ridge worth `ridge` rows of unit variance, so it fades with a component's size.
+- SQUAREM steps in the Cholesky coordinates (always a valid covariance) take about a quarter of EM's steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+
+from stablemiss.data import Bools, Floats
+from stablemiss.mixture.conditional import Components, GaussianMixture
+from stablemiss.mixture.patterns import Block, to_blocks
+from stablemiss.mixture.workers import Workers
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """What EM moves: K components over d columns, the last t of which are targets.
+
+    Attributes
+    ----------
+    log_weights : (K,)
+    means : (K, d)
+    covariances : (K, d, d)
+    log_between : ()
+        log variance of the components' regression coefficients around the shared ones.
+    log_shared : ()
+        log variance of the shared regression coefficients around zero.
+    """
+
+    log_weights: torch.Tensor
+    means: torch.Tensor
+    covariances: torch.Tensor
+    log_between: torch.Tensor
+    log_shared: torch.Tensor
+
+    def mixture(self) -> GaussianMixture:
+        return GaussianMixture(
+            self.log_weights.softmax(dim=0).numpy(), self.means.numpy(), self.covariances.numpy()
+        )
+
+    def components(self) -> Components:
+        return Components(self.log_weights, self.means, self.covariances)
+
+    def coordinates(self) -> torch.Tensor:
+        """All numbers in one unconstrained vector: covariances as Cholesky factors with a log diagonal."""
+        factor = torch.linalg.cholesky(self.covariances)
+        log_diagonal = torch.diag_embed(factor.diagonal(dim1=1, dim2=2).log())
+        factor = factor.tril(-1) + log_diagonal
+        parts = (self.log_weights, self.means, factor, self.log_between, self.log_shared)
+        return torch.cat([part.reshape(-1) for part in parts])
+
+    def at(self, coordinates: torch.Tensor) -> Parameters:
+        """The parameters with the shape of these that stand at `coordinates`."""
+        sizes = [getattr(self, field.name).numel() for field in fields(self)]
+        weights, means, factors, between, shared = coordinates.split(sizes)
+        factors = factors.reshape(self.covariances.shape)
+        lower = factors.tril(-1) + torch.diag_embed(factors.diagonal(dim1=1, dim2=2).exp())
+        means = means.reshape(self.means.shape)
+        return Parameters(weights.log_softmax(dim=0), means, lower @ lower.mT, between[0], shared[0])
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Expected sufficient statistics of some rows under a mixture, deviations taken from its means.
+
+    Attributes
+    ----------
+    weight : (K,)
+        Rows' weights times their probability of belonging to each component.
+    first : (K, d)
+        Weighted deviations.
+    second : (K, d, d)
+        Weighted products of deviations, the conditional covariances of missing cells included.
+    log_likelihood : float
+        Weighted mean over the rows.
+    """
+
+    weight: torch.Tensor
+    first: torch.Tensor
+    second: torch.Tensor
+    log_likelihood: float
+
+
+class Rows:
+    """Incomplete rows laid out for EM.
+
+    Parameters
+    ----------
+    values : (n, d)
+        Standardised, targets in the last columns.
+    mask : (n, d)
+        True = observed.
+    weight : (n,)
+        Mean one.
+    """
+
+    def __init__(self, values: Floats, mask: Bools, weight: Floats):
+        mask = np.ascontiguousarray(mask, dtype=bool)
+        self.values = torch.from_numpy(np.where(mask, values, 0.0))
+        self.mask = torch.from_numpy(mask)
+        self.weight = torch.from_numpy(np.asarray(weight, dtype=np.float64))
+        self._blocks: dict[int, list[Block]] = {}
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def blocks(self, n_components: int) -> list[Block]:
+        """The rows cut into blocks of work; cut once for each number of components."""
+        if n_components not in self._blocks:
+            self._blocks = {n_components: list(to_blocks(self.mask.numpy(), n_components))}
+        return self._blocks[n_components]
+
+    def take(self, index: np.ndarray) -> Rows:
+        return Rows(self.values.numpy()[index], self.mask.numpy()[index], self.weight.numpy()[index])
+
+    def joined(self, other: Rows) -> Rows:
+        """These rows and the others, each row counting by its own weight."""
+        pairs = ((self.values, other.values), (self.mask, other.mask), (self.weight, other.weight))
+        return Rows(*(torch.cat(pair).numpy() for pair in pairs))
+
+    def log_density(self, parameters: Parameters, workers: Workers) -> torch.Tensor:
+        """log density of each row's observed cells, (n,)."""
+        components = parameters.components()
+        result = torch.empty(len(self), dtype=torch.float64)
+
+        def work(blocks: Sequence[Block]) -> None:
+            for block in blocks:
+                posterior = components.posterior(block, self.values[block.rows], self.mask[block.rows])
+                result[block.rows] = posterior.log_joint.logsumexp(dim=0)
+
+        workers.map(self.blocks(len(components.means)), work)
+        return result
+
+    def log_likelihood(self, parameters: Parameters, workers: Workers) -> float:
+        """Weighted mean of `log_density`."""
+        return float(self.log_density(parameters, workers) @ self.weight / self.weight.sum())
+
+
+def expect(rows: Rows, parameters: Parameters, workers: Workers) -> Sums:
+    """E-step: one pass over the rows."""
+    components = parameters.components()
+    k, d = parameters.means.shape
+
+    def work(blocks: Sequence[Block]) -> tuple[torch.Tensor, ...]:
+        weight, first, second, total = _zeros(k), _zeros(k, d), _zeros(k, d, d), _zeros()
+        # Conditional covariances are scattered Λ_mm⁻¹, or Σ − Σ P Σ with P the scattered Σ_oo⁻¹. Both are
+        # linear in the inverse, so the inverses are summed first and Σ · Σ is applied once at the end.
+        from_missing, from_observed, observed_weight = _zeros(k, d * d), _zeros(k, d * d), _zeros(k)
+        for block in blocks:
+            posterior = components.posterior(block, rows.values[block.rows], rows.mask[block.rows])
+            row_weight = rows.weight[block.rows]
+            log_density = posterior.log_joint.logsumexp(dim=0)
+            total += log_density @ row_weight
+            share = (posterior.log_joint - log_density).exp() * row_weight
+            weighted = share[..., None] * posterior.deviation
+            weight += share.sum(dim=1)
+            first += weighted.sum(dim=1)
+            second += weighted.mT @ posterior.deviation
+            n_patterns = len(block.columns)
+            if n_patterns < len(block.rows):
+                share = _zeros(k, n_patterns).index_add_(1, block.pattern, share)
+            inverses = (share[..., None, None] * posterior.inverse).reshape(k, -1)
+            if block.observed:
+                from_observed.index_add_(1, posterior.cells, inverses)
+                observed_weight += share.sum(dim=1)
+            else:
+                from_missing.index_add_(1, posterior.cells, inverses)
+        return weight, first, second, from_missing, from_observed, observed_weight, total
+
+    shares = workers.map(rows.blocks(k), work)
+    weight, first, second, from_missing, from_observed, observed_weight, total = (
+        torch.stack(parts).sum(dim=0) for parts in zip(*shares, strict=True)
+    )
+    covariances = parameters.covariances
+    spread = observed_weight[:, None, None] * covariances
+    spread = spread - covariances @ from_observed.reshape(k, d, d) @ covariances
+    second = second + spread + from_missing.reshape(k, d, d)
+    return Sums(weight, first, second, float(total / rows.weight.sum()))
+
+
+def maximise(sums: Sums, parameters: Parameters, n_targets: int, ridge: float) -> Parameters:
+    """M-step: means, covariances of x with a ridge, and partially pooled regressions of y on x."""
+    weight = sums.weight.clamp_min(1e-10)
+    shift = sums.first / weight[:, None]
+    scatter = sums.second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]
+    scatter = (scatter + scatter.mT) / 2
+    d = scatter.shape[1] - n_targets
+    # `ridge` rows of unit variance join each component, so an empty one falls back on the identity.
+    rows = (weight + ridge)[:, None, None]
+    scatter_x = scatter[:, :d, :d] + ridge * _eye(d)
+    covariance_x = scatter_x / rows
+    if n_targets == 0:
+        covariances, between, shared = covariance_x, parameters.log_between, parameters.log_shared
+    else:
+        coef, residual, between, shared = _pooled_regressions(scatter_x, scatter, parameters, n_targets)
+        covariance_xy = covariance_x @ coef
+        residual = (residual + ridge * 1e-2 * _eye(n_targets)) / rows
+        covariance_y = coef.mT @ covariance_xy + residual
+        covariances = torch.cat(
+            [
+                torch.cat([covariance_x, covariance_xy], dim=2),
+                torch.cat([covariance_xy.mT, (covariance_y + covariance_y.mT) / 2], dim=2),
+            ],
+            dim=1,
+        )
+    return Parameters((weight / weight.sum()).log(), parameters.means + shift, covariances, between, shared)
+
+
+def _pooled_regressions(
+    scatter_x: torch.Tensor, scatter: torch.Tensor, parameters: Parameters, n_targets: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Coefficients (K, d, t) of y on x per component, residual scatter (K, t, t), and the two log variances.
+
+    Model: coefficients of a component ~ N(shared, between · I), shared ~ N(0, shared variance · I). The
+    posterior means are ridge regressions towards the shared ones; the variances are updated as in EM for
+    variance components, so a component borrows from the others as much as they are alike.
+    """
+    k, d = scatter_x.shape[:2]
+    scatter_xy, scatter_y = scatter[:, :d, d:], scatter[:, d:, d:]
+    precision_y = torch.cholesky_inverse(torch.linalg.cholesky(parameters.covariances))[:, d:, d:]
+    noise = torch.linalg.inv(precision_y).diagonal(dim1=1, dim2=2).mean(dim=1)  # Var[y | x] now, (K,)
+
+    pooled_noise = noise @ parameters.log_weights.exp()
+    pooled = _inverse(scatter_x.sum(dim=0) + pooled_noise / parameters.log_shared.exp() * _eye(d))
+    center = pooled @ scatter_xy.sum(dim=0)
+    shared = ((center**2).sum() / n_targets + pooled_noise * pooled.trace()) / d
+    if k == 1:
+        coef, inverse, between = center[None], pooled[None], parameters.log_between
+    else:
+        pull = (noise / parameters.log_between.exp())[:, None, None]
+        inverse = _inverse(scatter_x + pull * _eye(d))
+        coef = inverse @ (scatter_xy + pull * center)
+        distance = ((coef - center) ** 2).sum(dim=(1, 2)) / n_targets
+        spread = noise * inverse.diagonal(dim1=1, dim2=2).sum(dim=1)
+        between = ((distance + spread).sum() / (k * d)).clamp_min(1e-12).log()
+    cross = scatter_xy.mT @ coef
+    residual = scatter_y - cross - cross.mT + coef.mT @ scatter_x @ coef
+    # The coefficients' own uncertainty is part of what x leaves unexplained.
+    uncertainty = noise * (inverse * scatter_x).sum(dim=(1, 2))
+    residual = residual + uncertainty[:, None, None] * _eye(n_targets)
+    return coef, residual, between, shared.clamp_min(1e-12).log()
+
+
+def _inverse(matrix: torch.Tensor) -> torch.Tensor:
+    return torch.cholesky_inverse(torch.linalg.cholesky(matrix))
+
+
+def _zeros(*shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.float64)
+
+
+def _eye(n: int) -> torch.Tensor:
+    return torch.eye(n, dtype=torch.float64)

@@ -1,0 +1,73 @@
+"""A command line to run, and a small table with holes to run it on."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pytest
+from typer.testing import CliRunner, Result
+
+from stablemiss.cli.app import app
+from stablemiss.cli.files import write_table
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Run `stablemiss` with arguments, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Result:
+        # Width fixed, so that messages break the same way wherever the tests run.
+        return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "100"})
+
+    return run
+
+
+@pytest.fixture
+def refuse(run: Callable[..., Result]) -> Callable[..., str]:
+    """Run `stablemiss` on a mistake: exit code 2, nothing on standard output, one line on standard error."""
+
+    def refuse(*arguments: object) -> str:
+        result = run(*arguments)
+        assert result.exit_code == 2, result.output
+        assert result.stdout == ""
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.count("\n") == 1
+        return result.stderr
+
+    return refuse
+
+
+@pytest.fixture
+def table() -> pyarrow.Table:
+    """Rows in which `price` follows from `size` and `kind`, with holes in both and in `price` itself."""
+    rng = np.random.default_rng(0)
+    n = 300
+    size = rng.normal(size=n)
+    kind = rng.choice(["flat", "house"], size=n)
+    price = 100 + 20 * size + np.where(kind == "house", 30, 0) + rng.normal(size=n)
+    hidden = rng.random((3, n)) < 0.1
+    return pyarrow.table(
+        {
+            "id": np.arange(n),
+            "size": pyarrow.array(size, mask=hidden[0]),
+            "kind": pyarrow.array(kind, mask=hidden[1]),
+            "price": pyarrow.array(price, mask=hidden[2]),
+            "dear": pyarrow.array(np.where(price > 115, "yes", "no")),
+        }
+    )
+
+
+@pytest.fixture(params=["houses.csv", "houses.csv.gz", "houses.parquet"])
+def data(request: pytest.FixtureRequest, table: pyarrow.Table, tmp_path: Path) -> Path:
+    """The table in each kind of file."""
+    write_table(table, tmp_path / request.param)
+    return tmp_path / request.param
+
+
+@pytest.fixture
+def houses(table: pyarrow.Table, tmp_path: Path) -> Path:
+    """The table as CSV."""
+    write_table(table, tmp_path / "houses.csv")
+    return tmp_path / "houses.csv"

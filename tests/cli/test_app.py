@@ -1,0 +1,44 @@
+import subprocess
+import sys
+
+import pytest
+
+import stablemiss
+
+COMMANDS = ("demo", "fit", "predict", "methods")
+
+
+def test_version_is_the_package_s(run):
+    assert run("--version").stdout == f"stablemiss {stablemiss.__version__}\n"
+
+
+def test_help_names_every_command(run):
+    text = run("--help").stdout
+    assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_help_shows_an_example(run, command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example:  stablemiss {command}" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["fit", "--help"], ["predict", "absent.model", "absent.csv"]]
+)
+def test_help_and_early_mistakes_do_not_wait_for_heavy_imports(arguments, tmp_path):
+    script = (
+        "import sys\n"
+        f"sys.argv = ['stablemiss', *{arguments!r}]\n"
+        "from stablemiss.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "print(sorted({'torch', 'sklearn', 'lightgbm', 'pyarrow', 'matplotlib'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -1,0 +1,126 @@
+import numpy as np
+import pyarrow
+import pytest
+
+from stablemiss import MissingRegressor, load_model
+from stablemiss.cli.files import read_table, write_table
+
+LEFT_OUT = ("--ignore", "id", "--ignore", "price")
+
+
+@pytest.fixture
+def model(run, houses):
+    """A classifier of `dear` from `size` and `kind`, as a file."""
+    assert run("fit", houses, "--target", "dear", "--method", "ols", *LEFT_OUT).exit_code == 0
+    return "model.stablemiss"
+
+
+def test_fit_then_predict_gives_what_the_model_gives(run, data, table):
+    """CSV and Parquet in, one prediction per row out, in the order of the rows."""
+    run("fit", data, "--target", "price", "--method", "ols", "--ignore", "id", "--ignore", "dear")
+    result = run("predict", "model.stablemiss", data)
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "Wrote 300 predictions to predictions.csv.\n"
+    written = read_table(data.parent / "predictions.csv").column("prediction").to_numpy()
+    expected = load_model("model.stablemiss").predict(table.select(["size", "kind"]))
+    np.testing.assert_array_equal(written, expected)
+    price = table.column("price").to_numpy()
+    assert np.nanmean((written - price) ** 2) < 0.4 * np.nanvar(price)
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out.csv.gz", "out.parquet"])
+def test_classes_come_with_their_probabilities_when_asked(run, model, houses, tmp_path, output):
+    run("predict", model, houses, "--output", output, "--probabilities")
+    written = read_table(tmp_path / output)
+    assert written.column_names == ["prediction", "probability of no", "probability of yes"]
+    yes = written.column("probability of yes").to_numpy()
+    np.testing.assert_allclose(yes + written.column("probability of no").to_numpy(), 1.0)
+    assert [label == "yes" for label in written.column("prediction").to_pylist()] == (yes > 0.5).tolist()
+
+
+def test_columns_may_come_in_any_order(run, model, table, tmp_path):
+    write_table(table, tmp_path / "a.csv")
+    write_table(table.select(["kind", "dear", "size"]), tmp_path / "b.csv")
+    run("predict", model, "a.csv", "--output", "a_out.csv")
+    run("predict", model, "b.csv", "--output", "b_out.csv")
+    assert (tmp_path / "a_out.csv").read_bytes() == (tmp_path / "b_out.csv").read_bytes()
+
+
+def test_absent_columns_are_refused_unless_allowed(run, refuse, model, tmp_path):
+    (tmp_path / "new.csv").write_text("size\n1.0\n")
+    assert "'kind'" in refuse("predict", model, "new.csv")
+    assert run("predict", model, "new.csv", "--allow-missing-columns").exit_code == 0
+
+
+def test_a_table_without_any_known_column_is_refused(refuse, model, tmp_path):
+    (tmp_path / "new.csv").write_text("height\n1.0\n")
+    sentence = refuse("predict", model, "new.csv", "--allow-missing-columns")
+    assert "none of the columns that the model was fitted with: size, kind." in sentence
+
+
+def test_missingness_unseen_in_training_is_warned_of_once_refused_or_ignored(run, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n" + "\n".join(f"{i},{'ab'[i % 2]}" for i in range(40)))
+    (tmp_path / "new.csv").write_text("x,z\n,1\n2,1\n")
+    run("fit", "a.csv", "--target", "y", "--method", "ols")
+    command = ("predict", "model.stablemiss", "new.csv", "--probabilities")
+
+    warned = run(*command)
+    assert warned.exit_code == 0
+    assert warned.stderr.startswith("Warning: ")
+    assert "'x'" in warned.stderr
+    assert warned.stderr.count("\n") == 1
+    refused = run(*command, "--on-unseen-missing", "raise")
+    assert refused.exit_code == 2
+    assert "'x'" in refused.stderr
+    ignored = run(*command, "--on-unseen-missing", "ignore")
+    assert (ignored.exit_code, ignored.stderr) == (0, "")
+
+
+def test_a_category_that_looks_like_a_number_in_the_new_file_stays_a_category(run, tmp_path):
+    (tmp_path / "a.csv").write_text("code,y\n" + "01,1\n02,5\nX,9\n" * 20)
+    run("fit", "a.csv", "--target", "y", "--method", "ols")
+    (tmp_path / "new.csv").write_text("code\n01\n02\n")
+    result = run("predict", "model.stablemiss", "new.csv")
+    assert result.exit_code == 0, result.output
+    np.testing.assert_allclose(
+        read_table(tmp_path / "predictions.csv").column("prediction"), [1, 5], atol=0.5
+    )
+
+
+def test_a_model_fitted_on_a_bare_array_takes_columns_by_position(run, tmp_path):
+    X = np.arange(20.0)[:, None]
+    MissingRegressor(method="ols", random_state=0).fit(X, X[:, 0]).save(tmp_path / "bare.stablemiss")
+    (tmp_path / "new.csv").write_text("any name\n3\n")
+    assert run("predict", "bare.stablemiss", "new.csv").exit_code == 0
+    written = read_table(tmp_path / "predictions.csv").column("prediction")
+    np.testing.assert_allclose(written, [3.0], atol=0.1)
+
+
+def test_mistakes_are_told_in_one_sentence_and_write_nothing(refuse, run, model, houses, tmp_path):
+    (tmp_path / "broken").write_bytes((tmp_path / model).read_bytes()[:-20])
+    (tmp_path / "words.csv").write_text("size,kind\nlarge,flat\n")
+    assert "no model file absent" in refuse("predict", "absent", houses)
+    assert "no file absent.csv" in refuse("predict", model, "absent.csv")
+    assert "broken" in refuse("predict", "broken", houses)
+    assert "houses.csv" in refuse("predict", "houses.csv", houses)
+    assert "does not exist; create it" in refuse("predict", model, houses, "--output", "no/out.csv")
+    assert "should end in .csv" in refuse("predict", model, houses, "--output", "out.xlsx")
+    assert "'size'" in refuse("predict", model, "words.csv")
+    assert not list(tmp_path.glob("*predictions*"))
+    assert not list(tmp_path.glob("*out*"))
+
+
+def test_numbers_have_no_probabilities(run, refuse, houses):
+    run("fit", houses, "--target", "price", "--method", "constant")
+    assert "no class probabilities" in refuse("predict", "model.stablemiss", houses, "--probabilities")
+
+
+def test_predictions_are_replaced_only_by_complete_ones(run, refuse, model, houses, tmp_path):
+    run("predict", model, houses)
+    before = (tmp_path / "predictions.csv").read_bytes()
+    (tmp_path / "words.csv").write_text("size,kind\nlarge,flat\n")
+    refuse("predict", model, "words.csv")
+    assert (tmp_path / "predictions.csv").read_bytes() == before
+    write_table(pyarrow.table({"size": [1.0], "kind": ["flat"]}), tmp_path / "one.csv")
+    run("predict", model, "one.csv")
+    assert len(read_table(tmp_path / "predictions.csv")) == 1

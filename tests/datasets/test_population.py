@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+
+from stablemiss.datasets import Population, make_gaussian, make_gaussian_ind, make_gaussian_mix
+
+MAKERS = [make_gaussian, make_gaussian_ind, make_gaussian_mix]
+
+
+def small_mixture(n_features: int, n_components: int, seed: int) -> Population:
+    """Overlapping, correlated components of unequal shape and share, smooth enough for a coarse grid."""
+    rng = np.random.default_rng(seed)
+    factors = rng.standard_normal((n_components, n_features, n_features))
+    return Population(
+        weights=rng.dirichlet(np.full(n_components, 3.0)),
+        means=2.0 * rng.standard_normal((n_components, n_features)),
+        covariances=factors @ factors.transpose(0, 2, 1) + 0.6 * np.eye(n_features),
+        coef=rng.standard_normal(n_features) + 1.0,
+        intercept=float(rng.standard_normal()),
+        noise_sd=0.3,
+    )
+
+
+def expectation_by_integration(population: Population, row: np.ndarray) -> float:
+    """E[y | observed] as a ratio of two sums over a grid of the missing cells; no formula is used."""
+    sd = np.sqrt(np.diagonal(population.covariances, axis1=1, axis2=2))
+    low, high = (population.means - 7.5 * sd).min(axis=0), (population.means + 7.5 * sd).max(axis=0)
+    # No conditional standard deviation is below √0.6, so steps of 0.4 sum a Gaussian to rounding error.
+    axes = [
+        np.arange(low[j], high[j], 0.4) if np.isnan(value) else np.array([value])
+        for j, value in enumerate(row)
+    ]
+    points = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(row))
+    density = sum(
+        weight * multivariate_normal(mean, covariance).pdf(points)
+        for weight, mean, covariance in zip(
+            population.weights, population.means, population.covariances, strict=True
+        )
+    )
+    return float(np.average(population.intercept + points @ population.coef, weights=np.atleast_1d(density)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("n_features", "n_components"), [(2, 2), (2, 3), (3, 2)])
+def test_bayes_equals_brute_force_integration_for_every_mask(n_features, n_components, seed):
+    population = small_mixture(n_features, n_components, seed)
+    X, _ = population.draw(2**n_features, np.random.default_rng(seed))
+    X[~np.array(list(product([False, True], repeat=n_features)))] = np.nan
+    expected = [expectation_by_integration(population, row) for row in X]
+    np.testing.assert_allclose(population.bayes(X), expected, rtol=1e-7, atol=1e-7)
+
+
+def test_integration_would_notice_the_linear_answer():
+    """The mixtures above are no disguised Gaussians: the linear answer is far from the integral."""
+    population = small_mixture(2, 3, seed=0)
+    X, _ = population.draw(200, np.random.default_rng(0))
+    X[:, 1] = np.nan
+    assert np.abs(population.bayes(X) - population.linear_bayes(X)).max() > 0.3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_gaussian_follows_the_textbook_formula(seed):
+    rng = np.random.default_rng(seed)
+    population = make_gaussian(n_features=12, random_state=seed)
+    mean, covariance = population.means[0], population.covariances[0]
+    X, _ = population.draw(50, rng)
+    X[rng.random(X.shape) < rng.random((50, 1))] = np.nan
+    X[0] = np.nan
+    expected = []
+    for row in X:
+        o, m = np.flatnonzero(~np.isnan(row)), np.flatnonzero(np.isnan(row))
+        filled = row.copy()
+        regression = covariance[np.ix_(m, o)] @ np.linalg.inv(covariance[np.ix_(o, o)])
+        filled[m] = mean[m] + regression @ (row[o] - mean[o])
+        expected.append(population.intercept + population.coef @ filled)
+    np.testing.assert_allclose(population.bayes(X), expected, rtol=1e-8, atol=1e-8 * population.signal_sd)
+
+
+@pytest.mark.parametrize("make", [make_gaussian, make_gaussian_ind])
+def test_with_one_component_the_linear_answer_is_the_best(make):
+    population = make(n_features=8, random_state=0)
+    X, _ = population.draw(100, np.random.default_rng(0))
+    X[np.random.default_rng(1).random(X.shape) < 0.5] = np.nan
+    np.testing.assert_allclose(population.bayes(X), population.linear_bayes(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_a_complete_row_leaves_only_the_noise_and_an_empty_one_the_mean(make):
+    population = make(n_features=10, random_state=3)
+    X, y = population.draw(5000, np.random.default_rng(0))
+    line = population.intercept + X @ population.coef
+    np.testing.assert_allclose(population.bayes(X), line, atol=1e-8 * population.signal_sd)
+    assert np.std(y - line) == pytest.approx(population.noise_sd, rel=0.05)
+    empty = population.bayes(np.full((1, 10), np.nan))[0]
+    assert empty == pytest.approx(population.intercept + population.coef @ population.mean)
+
+
+def test_bayes_beats_linear_beats_constant():
+    """Mean squared errors of 8 mixtures, cells missing completely at random; n = 4000 makes noise small."""
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        population = make_gaussian_mix(n_features=10, random_state=rng)
+        X, y = population.draw(4000, rng)
+        X[rng.random(X.shape) < rng.uniform(0.1, 0.6, (4000, 1))] = np.nan
+        bayes, linear = (np.mean((y - p) ** 2) for p in (population.bayes(X), population.linear_bayes(X)))
+        assert bayes < 0.98 * linear
+        assert linear < 0.9 * np.var(y)
+
+
+def test_bayes_errors_are_unbiased_and_unrelated_to_the_prediction():
+    """What defines a conditional expectation, checked on fresh rows within four standard errors."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        population = make_gaussian_mix(n_features=10, random_state=rng)
+        X, y = population.draw(4000, rng)
+        X[rng.random(X.shape) < 0.4] = np.nan
+        prediction = population.bayes(X)
+        error = y - prediction
+        for test in (np.ones(4000), prediction - prediction.mean()):
+            product_ = error * test
+            assert abs(product_.mean()) < 4 * product_.std() / np.sqrt(4000)
+
+
+def test_the_scales_are_those_of_the_paper():
+    """For n = 50: spread of a feature 5.9, eigenvalues of Σ from 0.03 to 157, spread of the signal 1700."""
+    populations = [make_gaussian(random_state=seed) for seed in range(30)]
+    feature_sd = np.mean([np.sqrt(np.diag(p.covariance)).mean() for p in populations])
+    eigenvalues = np.array([np.linalg.eigvalsh(p.covariance)[[0, -1]] for p in populations])
+    assert feature_sd == pytest.approx(5.9, abs=0.1)
+    assert eigenvalues[:, 1].mean() == pytest.approx(157, rel=0.05)
+    assert eigenvalues[:, 0].mean() == pytest.approx(0.03, abs=0.01)
+    assert np.mean([p.signal_sd for p in populations]) == pytest.approx(1710, abs=4 * 310 / np.sqrt(30))
+    independent = [make_gaussian_ind(random_state=seed).signal_sd for seed in range(30)]
+    assert np.mean(independent) == pytest.approx(1750, abs=4 * 180 / np.sqrt(30))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_signal_to_noise_is_ten(make):
+    for seed in range(3):
+        population = make(random_state=seed)
+        X, y = population.draw(8000, np.random.default_rng(seed))
+        signal = X @ population.coef + population.intercept
+        assert np.var(signal) == pytest.approx(population.signal_sd**2, rel=0.1)
+        assert np.var(signal) / np.var(y - signal) == pytest.approx(10, rel=0.15)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_drawn_rows_have_the_stated_mean_and_covariance(make):
+    population = make(n_features=4, random_state=1)
+    X, _ = population.draw(40_000, np.random.default_rng(0))
+    sd = np.sqrt(np.diag(population.covariance))
+    assert np.abs((X.mean(axis=0) - population.mean) / sd).max() < 5 / np.sqrt(40_000)
+    assert np.abs((np.cov(X.T) - population.covariance) / np.outer(sd, sd)).max() < 0.05
+
+
+def test_components_come_in_random_order_and_in_their_shares():
+    """With far components the row tells its component: neighbours in the sample must not be alike."""
+    population = Population(
+        np.array([0.2, 0.8]), np.array([[-50.0], [50.0]]), np.ones((2, 1, 1)), np.ones(1), 0.0, 1.0
+    )
+    X, _ = population.draw(10_000, np.random.default_rng(0))
+    component = (X[:, 0] > 0).astype(float)
+    assert component.mean() == pytest.approx(0.8, abs=0.02)
+    assert abs(np.corrcoef(component[1:], component[:-1])[0, 1]) < 0.05
+    assert component[:5000].mean() == pytest.approx(component[5000:].mean(), abs=0.04)
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_same_seed_same_population_and_data(make):
+    first, second, other = (make(n_features=5, random_state=seed) for seed in (7, 7, 8))
+    np.testing.assert_array_equal(first.coef, second.coef)
+    np.testing.assert_array_equal(first.covariances, second.covariances)
+    assert not np.array_equal(first.coef, other.coef)
+    rng = np.random.default_rng(1)
+    X, y = first.draw(20, rng)
+    again, y_again = second.draw(20, np.random.default_rng(1))
+    np.testing.assert_array_equal(X, again)
+    np.testing.assert_array_equal(y, y_again)
+    assert not np.array_equal(X, first.draw(20, rng)[0])
+
+
+def test_the_process_randomness_is_untouched():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002 - this is what must not move
+    make_gaussian_mix(n_features=4).draw(10, np.random.default_rng())
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+
+
+def test_independent_features_have_no_covariance_and_mixtures_do_not_share_one():
+    covariance = make_gaussian_ind(random_state=0).covariance
+    np.testing.assert_array_equal(covariance, np.diag(np.diag(covariance)))
+    mix = make_gaussian_mix(n_features=10, n_components=4, random_state=0)
+    assert mix.weights.sum() == pytest.approx(1)
+    assert mix.means.shape == (4, 10)
+    assert not np.allclose(mix.covariances[0], mix.covariances[1])
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_few_features_work_and_none_are_refused(make):
+    for n_features in (1, 2):
+        X, y = make(n_features=n_features, random_state=0).draw(10, np.random.default_rng(0))
+        assert X.shape == (10, n_features)
+        assert np.isfinite(y).all()
+    with pytest.raises(ValueError, match="n_features should be at least 1"):
+        make(n_features=0)
+
+
+def test_no_components_are_refused():
+    with pytest.raises(ValueError, match="n_components should be at least 1"):
+        make_gaussian_mix(n_components=0)
+
+
+def test_rows_of_another_width_are_refused():
+    population = make_gaussian(n_features=3, random_state=0)
+    for wrong in (np.zeros((2, 4)), np.zeros(3)):
+        with pytest.raises(ValueError, match="3 features"):
+            population.bayes(wrong)

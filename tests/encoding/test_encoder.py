@@ -1,0 +1,357 @@
+"""(values, mask): standardised where observed, zero where not, and the same however the table arrives."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stablemiss.encoding import TableEncoder, read_table
+from stablemiss.tasks import Classification, Regression, Task
+
+small = settings(max_examples=40, deadline=None)
+
+
+def make_frame(seed: int, n_rows: int = 60, hidden: float = 0.2) -> pd.DataFrame:
+    """Numbers, integers, booleans, few categories, two categories, many categories, each with holes."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "number": rng.normal(3.0, 5.0, n_rows),
+            "count": pd.array(rng.integers(0, 9, n_rows), dtype="Int64"),
+            "flag": pd.array(rng.random(n_rows) < 0.5, dtype="boolean"),
+            "colour": rng.choice(["red", "green", "blue"], n_rows),
+            "side": pd.Categorical(rng.choice(["left", "right"], n_rows)),
+            "town": rng.choice([f"town {k}" for k in range(20)], n_rows),
+        }
+    )
+    return frame.mask(rng.random(frame.shape) < hidden)
+
+
+def fit(
+    X: Any, rows: Any = None, y: Any = None, task: Task | None = None, **settings: Any
+) -> tuple[TableEncoder, np.ndarray, np.ndarray]:
+    """Encoder, values and mask of a table, with a target of its own if none is given."""
+    table = read_table(X)
+    y = np.random.default_rng(7).normal(size=table.n_rows) if y is None else y
+    task = task or Regression.of(y)
+    rows = np.arange(table.n_rows) if rows is None else rows
+    encoder = TableEncoder(**settings)
+    values, mask = encoder.fit_transform(table, rows, task.encode(y), task, np.random.default_rng(0))
+    return encoder, values, mask
+
+
+def assert_equal(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarray]) -> None:
+    np.testing.assert_array_equal(a[0], b[0])
+    np.testing.assert_array_equal(a[1], b[1])
+
+
+@small
+@given(seed=st.integers(0, 10**6), n_rows=st.integers(1, 40), hidden=st.floats(0, 1))
+def test_the_mask_is_what_the_frame_calls_missing_and_hidden_cells_are_zero(
+    seed: int, n_rows: int, hidden: float
+) -> None:
+    frame = make_frame(seed, n_rows, hidden)
+    encoder, values, mask = fit(frame)
+    np.testing.assert_array_equal(mask, frame.notna().to_numpy()[:, encoder.groups])
+    assert (values[~mask] == 0.0).all()
+    assert np.isfinite(values).all()
+    np.testing.assert_array_equal(encoder.ever_missing, frame.isna().any().to_numpy())
+
+
+@small
+@given(seed=st.integers(0, 10**6), n_rows=st.integers(1, 40))
+def test_every_library_gives_the_same_numbers(seed: int, n_rows: int) -> None:
+    frame = make_frame(seed, n_rows)
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    _, values, mask = fit(frame)
+    for same in (
+        frame.astype(object),
+        frame.convert_dtypes(),
+        frame.to_numpy(dtype=object),
+        frame.to_numpy(dtype=object).tolist(),
+        pl.from_arrow(arrow),
+        arrow,
+    ):
+        _, *others = fit(same)
+        assert_equal((values, mask), (others[0], others[1]))
+
+
+@small
+@given(seed=st.integers(0, 10**6), order=st.permutations(range(6)))
+def test_named_columns_are_matched_whatever_their_order(seed: int, order: list[int]) -> None:
+    frame = make_frame(seed)
+    encoder, *_ = fit(frame)
+    assert_equal(encoder.transform(read_table(frame)), encoder.transform(read_table(frame.iloc[:, order])))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_observed_training_cells_have_mean_zero_and_deviation_one(seed: int) -> None:
+    """One-hot columns and target means included; the latter as new rows get them."""
+    frame = make_frame(seed, n_rows=200)
+    rows = np.random.default_rng(seed).permutation(200)[:150]
+    encoder, *_ = fit(frame, rows)
+    values, mask = encoder.transform(read_table(frame.iloc[rows]))
+    for column, observed in zip(values.T, mask.T, strict=True):
+        np.testing.assert_allclose([column[observed].mean(), column[observed].std()], [0, 1], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_only_the_training_rows_are_learnt_from(seed: int) -> None:
+    """Other rows may hold anything; ever_missing alone looks at all of them."""
+    frame = make_frame(seed, n_rows=80)
+    frame["count"] = np.arange(80.0)
+    rows = np.arange(50)
+    y = np.random.default_rng(seed).normal(size=80)
+    encoder, *_ = fit(frame, rows, y, Regression.of(y[rows]))
+    changed = frame.copy()
+    changed.iloc[50:, 0] = 1e9
+    changed.iloc[50:, 3] = "mauve"
+    changed.iloc[60, 1] = np.nan
+    other_y = np.where(np.arange(80) < 50, y, 1e9)
+    other, *_ = fit(changed, rows, other_y, Regression.of(y[rows]))
+    assert_equal(encoder.transform(read_table(frame)), other.transform(read_table(frame)))
+    assert (encoder.ever_missing[1], other.ever_missing[1]) == (False, True)
+
+
+def test_all_rows_but_target_means_of_training_rows_are_encoded_as_new_rows_are() -> None:
+    frame, rows = make_frame(0), np.arange(40)
+    encoder, values, mask = fit(frame, rows)
+    new_values, new_mask = encoder.transform(read_table(frame))
+    np.testing.assert_array_equal(mask, new_mask)
+    is_mean = encoder.groups == 5
+    np.testing.assert_array_equal(values[:, ~is_mean], new_values[:, ~is_mean])
+    np.testing.assert_array_equal(values[40:], new_values[40:])
+    assert (values[:40, is_mean] != new_values[:40, is_mean]).any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_name_for_every_row_says_nothing_about_its_target(seed: int) -> None:
+    """Training numbers of an identifier stay close to zero and new rows stay within their usual size."""
+    y = np.random.default_rng(seed).normal(size=400)
+    frame = pd.DataFrame({"id": [f"row {i}" for i in range(400)]})
+    encoder, values, _ = fit(frame, y=y)
+    assert abs(np.corrcoef(values[:, 0], y)[0, 1]) < 0.5
+    assert np.abs(values).max() < 3
+    assert np.abs(encoder.transform(read_table(frame))[0]).max() < 6
+
+
+@pytest.mark.parametrize(
+    ("y", "task", "width"),
+    [
+        (np.arange(60.0), Regression.of(np.arange(60.0)), 1),
+        (np.arange(120.0).reshape(60, 2), Regression.of(np.arange(120.0).reshape(60, 2)), 2),
+        (np.arange(60) % 2, Classification(np.arange(2)), 1),
+        (np.arange(60) % 4, Classification(np.arange(4)), 4),
+        (np.zeros(60, dtype=int), Classification(np.arange(1)), 1),
+    ],
+    ids=["regression", "two outputs", "two classes", "four classes", "one class"],
+)
+def test_many_categories_become_one_number_per_output_or_class(y: Any, task: Task, width: int) -> None:
+    town = pd.DataFrame({"town": [f"town {i % 15}" for i in range(60)]})
+    encoder, values, _ = fit(town, y=y, task=task)
+    assert values.shape == (60, width)
+    assert encoder.groups.tolist() == [0] * width
+    assert np.isfinite(values).all()
+
+
+def test_max_one_hot_decides_between_one_column_per_category_and_target_means() -> None:
+    frame = pd.DataFrame({"c": [f"level {i % 5}" for i in range(40)]})
+    assert fit(frame, max_one_hot=5)[1].shape[1] == 5
+    assert fit(frame, max_one_hot=4)[1].shape[1] == 1
+    with pytest.raises(ValueError, match="max_one_hot must be at least 2; it is 1"):
+        TableEncoder(max_one_hot=1)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 5])
+def test_very_few_rows_work(n_rows: int) -> None:
+    frame = pd.DataFrame({"x": np.arange(n_rows), "c": [str(i) for i in range(n_rows)]})
+    _, values, mask = fit(frame, max_one_hot=2)
+    assert np.isfinite(values).all()
+    assert mask.all()
+
+
+def test_one_level_and_no_level_work() -> None:
+    frame = pd.DataFrame({"one": ["a", "a", None], "none": [None, None, None]})
+    encoder, values, mask = fit(frame)
+    assert mask.tolist() == [[True, False], [True, False], [False, False]]
+    assert (values == 0).all()
+    assert encoder.transform(read_table([["b", 1.0]]))[1].tolist() == [[False, False]]
+
+
+@pytest.mark.parametrize("later", [[5.0], ["a"], [None]])
+def test_a_column_never_observed_in_training_keeps_its_place_and_stays_hidden(later: list[Any]) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "gone": [None, None, None]})
+    encoder, values, _ = fit(frame)
+    assert values.shape == (3, 2)
+    new_values, mask = encoder.transform(read_table(pd.DataFrame({"x": [2.0], "gone": later})))
+    assert mask.tolist() == [[True, False]]
+    assert (new_values == 0.0).all()
+
+
+def test_a_category_column_observed_only_outside_the_training_rows_stays_hidden() -> None:
+    frame = pd.DataFrame({"c": [None, None, "a"]})
+    encoder, values, mask = fit(frame, rows=np.arange(2))
+    assert not mask.any()
+    assert (values == 0).all()
+    assert encoder.ever_missing.tolist() == [True]
+
+
+@pytest.mark.parametrize("empty", [None, np.nan, pd.NaT, pd.NA], ids=repr)
+def test_a_column_that_is_all_missing_later_is_simply_hidden(empty: Any) -> None:
+    """An empty column arrives with whatever dtype its library gives to nothing."""
+    frame = make_frame(0)
+    encoder, *_ = fit(frame)
+    for name in frame:
+        gone = frame.assign(**{str(name): pd.Series([empty] * len(frame), dtype=object)})
+        _, mask = encoder.transform(read_table(gone))
+        assert not mask[:, encoder.groups == frame.columns.get_loc(name)].any()
+    nothing = pl.DataFrame({name: [None, None] for name in frame})
+    values, mask = encoder.transform(read_table(nothing))
+    assert not mask.any()
+    assert (values == 0).all()
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [1e300, -1e300, 5e299],
+        [1.7e308, -1.7e308, 0.0],
+        [1e-300, 2e-300, 3e-300],
+        [5e-324, 0.0, 0.0],
+        [1e300, 1e300, 1e300],
+        [0.1, 0.1, 0.1],
+    ],
+    ids=str,
+)
+def test_values_of_any_size_stay_finite(cells: list[float]) -> None:
+    encoder, values, _ = fit(np.array(cells)[:, None])
+    assert np.abs(values).max() < 2
+    if len(set(cells)) == 1:
+        assert (values == 0).all()
+    later = encoder.transform(read_table([[1.7e308], [-1.7e308], [0.0]]))[0]
+    assert np.abs(later).max() <= 1e6
+
+
+def test_tiny_units_are_no_constant() -> None:
+    """A column measured in units of 1e-15 is standardised like any other."""
+    x = np.arange(10.0)
+    np.testing.assert_allclose(fit(x[:, None] * 1e-15)[1], fit(x[:, None])[1])
+
+
+@small
+@given(seed=st.integers(0, 10**6), n_rows=st.integers(1, 40))
+def test_the_state_gives_back_bit_equal_values(seed: int, n_rows: int) -> None:
+    encoder, *_ = fit(make_frame(seed, n_rows))
+    state = encoder.state()
+
+    def stored(part: Any) -> Any:
+        """Through the kinds of storage an archive has: arrays as bytes, the rest as JSON."""
+        if isinstance(part, np.ndarray):
+            assert part.dtype != object
+            return np.frombuffer(part.tobytes(), part.dtype).reshape(part.shape)
+        if isinstance(part, dict):
+            return {key: stored(value) for key, value in part.items()}
+        return json.loads(json.dumps(part))
+
+    again = TableEncoder.from_state(stored(state))
+    new = read_table(make_frame(seed + 1))
+    assert_equal(encoder.transform(new), again.transform(new))
+    assert (again.n_features, again.names) == (encoder.n_features, encoder.names)
+    np.testing.assert_array_equal(again.groups, encoder.groups)
+    np.testing.assert_array_equal(again.ever_missing, encoder.ever_missing)
+
+
+def test_columns_never_missing_in_training_and_missing_now_are_named() -> None:
+    """Absent columns count; unknown categories and columns with known holes do not."""
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.nan], "c": ["x", "y"], "d": [1, 2]})
+    encoder, *_ = fit(frame)
+    now = pd.DataFrame({"a": [np.nan, 1.0], "b": [np.nan, 1.0], "c": ["never seen", "x"], "d": [1, 2]})
+    assert encoder.unseen_missing(read_table(frame)) == []
+    assert encoder.unseen_missing(read_table(now)) == ["a"]
+    assert encoder.unseen_missing(read_table(now.assign(c=None).drop(columns="d"))) == ["a", "c", "d"]
+    array_encoder, *_ = fit(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    assert array_encoder.unseen_missing(read_table([[1.0, None]])) == ["column 1"]
+
+
+def test_absent_columns_are_missing_in_every_row_when_allowed() -> None:
+    frame = make_frame(0)
+    encoder, *_ = fit(frame)
+    without = encoder.transform(read_table(frame.drop(columns="colour")), allow_missing_columns=True)
+    assert_equal(without, encoder.transform(read_table(frame.assign(colour=None))))
+
+
+def test_tables_without_names_are_matched_by_position() -> None:
+    frame = make_frame(0)
+    for fitted, new in [(frame, frame.to_numpy(dtype=object)), (frame.to_numpy(dtype=object), frame)]:
+        encoder, *_ = fit(fitted)
+        assert_equal(encoder.transform(read_table(new)), encoder.transform(read_table(fitted)))
+
+
+TRAINED = pd.DataFrame({"age": [30.0, 40.0, 50.0], "town": ["a", "b", "c"]})
+REFUSED = {
+    "renamed": (
+        TRAINED.rename(columns={"age": "Age"}),
+        r"not those that Model was fitted with \(not in the training table: 'Age'; "
+        r"in the training table but absent now: 'age'\)\. Give renamed columns their old names",
+    ),
+    "absent": (TRAINED[["age"]], r"absent now: 'town'\)\..*allow_missing_columns=True"),
+    "extra": (TRAINED.assign(id=1), r"\(not in the training table: 'id'\)\..* drop the others"),
+    "many extra": (
+        TRAINED.assign(**{f"x{k}": 0 for k in range(20)}),
+        r"not in the training table: 'x0', .*'x7' and 12 more\)",
+    ),
+    "too few": (np.zeros((1, 1)), r"X has 1 features, but Model is expecting 2 features as input\. "),
+    "strings for numbers": (
+        TRAINED.assign(age=[None, "old", "young"]),
+        r"Numbers were expected in column 'age', as in training, but it holds strings such as 'old'\. Turn",
+    ),
+    "numbers for strings": (
+        TRAINED.assign(town=[None, 3, 4]),
+        r"Categories \(strings\) were expected in column 'town', .* numbers such as 3\.0\. Turn",
+    ),
+    "strings for numbers, array": ([["old", "a"]], r"in column 'age'"),
+}
+
+
+@pytest.mark.parametrize(("X", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_tables_that_do_not_fit_are_refused_in_a_sentence(X: Any, sentence: str) -> None:
+    encoder, *_ = fit(TRAINED)
+    with pytest.raises(ValueError, match=sentence):
+        encoder.transform(read_table(X), owner="Model")
+
+
+def test_a_renamed_column_is_refused_even_when_columns_may_be_absent() -> None:
+    """Otherwise a typing error would silently hide a column."""
+    encoder, *_ = fit(TRAINED)
+    with pytest.raises(ValueError, match="not in the training table: 'Age'"):
+        encoder.transform(read_table(TRAINED.rename(columns={"age": "Age"})), allow_missing_columns=True)
+
+
+def test_columns_without_names_are_named_by_position_in_errors() -> None:
+    encoder, *_ = fit([[1.0, 2.0], [2.0, 3.0]])
+    with pytest.raises(ValueError, match="Numbers were expected in column 1, "):
+        encoder.transform(read_table([[1.0, "a"]]))
+
+
+def test_the_same_generator_gives_the_same_values_and_the_process_state_is_untouched() -> None:
+    frame = make_frame(0)
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first, second = fit(frame), fit(frame)
+    np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+    assert_equal((first[1], first[2]), (second[1], second[2]))
+
+
+def test_the_users_array_is_not_changed() -> None:
+    X = np.array([[1.0], [np.nan], [3.0]])
+    before = X.copy()
+    encoder, *_ = fit(X)
+    encoder.transform(read_table(X))
+    np.testing.assert_array_equal(X, before)

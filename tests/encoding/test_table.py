@@ -1,0 +1,311 @@
+"""Whatever library a table comes from, the same cells are missing and the same sentences refuse it."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stablemiss.encoding.table import Table, missing_cells, read_table
+
+small = settings(max_examples=40, deadline=None)
+
+finite = st.floats(-1e9, 1e9)
+ENTRIES = {
+    "float": finite,
+    "int": st.integers(-(2**40), 2**40),
+    "bool": st.booleans(),
+    "str": st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
+}
+
+
+@st.composite
+def columns_with_holes(draw: st.DrawFn) -> dict[str, tuple[str, list[Any]]]:
+    """Name → (kind of its entries, entries with None = missing), all of one length."""
+    n_rows = draw(st.integers(1, 8))
+    kinds = draw(st.lists(st.sampled_from(sorted(ENTRIES)), min_size=1, max_size=4))
+    return {
+        f"c{j}": (kind, draw(st.lists(st.none() | ENTRIES[kind], min_size=n_rows, max_size=n_rows)))
+        for j, kind in enumerate(kinds)
+    }
+
+
+def as_pandas_nullable(columns: dict[str, tuple[str, list[Any]]]) -> pd.DataFrame:
+    dtypes: dict[str, Any] = {"float": "Float64", "int": "Int64", "bool": "boolean", "str": "string"}
+    return pd.DataFrame(
+        {name: pd.array(cells, dtype=dtypes[kind]) for name, (kind, cells) in columns.items()}
+    )
+
+
+def as_pandas_plain(columns: dict[str, tuple[str, list[Any]]]) -> pd.DataFrame:
+    """Floats with NaN, objects with None and pd.NA, categoricals."""
+    frame = {}
+    for name, (kind, cells) in columns.items():
+        if kind == "bool":
+            frame[name] = pd.Series([pd.NA if cell is None else cell for cell in cells], dtype=object)
+        else:
+            frame[name] = pd.Series(cells, dtype="category" if kind == "str" else "float64")
+    return pd.DataFrame(frame)
+
+
+def as_pandas_arrow(columns: dict[str, tuple[str, list[Any]]]) -> pd.DataFrame:
+    return as_pyarrow(columns).to_pandas(types_mapper=pd.ArrowDtype)
+
+
+def as_polars(columns: dict[str, tuple[str, list[Any]]]) -> pl.DataFrame:
+    dtypes: dict[str, Any] = {"float": pl.Float64, "int": pl.Int64, "bool": pl.Boolean, "str": pl.String}
+    return pl.DataFrame(
+        {name: pl.Series(cells, dtype=dtypes[kind]) for name, (kind, cells) in columns.items()}
+    )
+
+
+def as_polars_categorical(columns: dict[str, tuple[str, list[Any]]]) -> pl.DataFrame:
+    return as_polars(columns).with_columns(pl.selectors.string().cast(pl.Categorical))
+
+
+def as_pyarrow(columns: dict[str, tuple[str, list[Any]]]) -> pa.Table:
+    types = {"float": pa.float64(), "int": pa.int64(), "bool": pa.bool_(), "str": pa.string()}
+    return pa.table({name: pa.array(cells, types[kind]) for name, (kind, cells) in columns.items()})
+
+
+def as_numpy(columns: dict[str, tuple[str, list[Any]]]) -> np.ndarray:
+    array = np.empty((len(next(iter(columns.values()))[1]), len(columns)), dtype=object)
+    for j, (_, cells) in enumerate(columns.values()):
+        array[:, j] = cells
+    return array
+
+
+def as_lists(columns: dict[str, tuple[str, list[Any]]]) -> list[list[Any]]:
+    return as_numpy(columns).tolist()
+
+
+FRAMES = [
+    as_pandas_nullable,
+    as_pandas_plain,
+    as_pandas_arrow,
+    as_polars,
+    as_polars_categorical,
+    as_pyarrow,
+]
+SOURCES = [*FRAMES, as_numpy, as_lists]
+
+
+def assert_same(a: Table, b: Table) -> None:
+    assert a.n_rows == b.n_rows
+    assert len(a.columns) == len(b.columns)
+    for left, right in zip(a.columns, b.columns, strict=True):
+        assert left.dtype == right.dtype
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@small
+@given(columns=columns_with_holes())
+def test_every_source_gives_the_same_cells(source: Any, columns: dict[str, tuple[str, list[Any]]]) -> None:
+    """Observed cells keep their value, missing ones are missing, in every library alike."""
+    table = read_table(source(columns))
+    assert table.names == (list(columns) if source in FRAMES else None)
+    for column, (kind, cells) in zip(table.columns, columns.values(), strict=True):
+        missing = [cell is None for cell in cells]
+        assert missing_cells(column).tolist() == missing
+        observed = [cell for cell in cells if cell is not None]
+        assert column[~missing_cells(column)].tolist() == observed
+        assert column.dtype == (object if kind == "str" and observed else np.float64)
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan, float("nan"), pd.NA, pd.NaT, Decimal("NaN")], ids=repr)
+@pytest.mark.parametrize("cells", [[1.5, 2.5], ["a", "b"], [True, False], [Decimal(1), 2]], ids=str)
+def test_all_words_for_nothing_mean_missing(nothing: Any, cells: list[Any]) -> None:
+    with_hole = np.array([[cells[0]], [nothing], [cells[1]]], dtype=object)
+    with_none = np.array([[cells[0]], [None], [cells[1]]], dtype=object)
+    assert missing_cells(read_table(with_hole).columns[0]).tolist() == [False, True, False]
+    assert_same(read_table(with_hole), read_table(with_none))
+    assert_same(read_table(pd.DataFrame(with_hole)), read_table(with_none))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.array([1, None], dtype="Int8"),
+        pd.array([1, None], dtype="UInt64"),
+        pd.array([True, None], dtype="boolean"),
+        pd.array([1.0, np.nan], dtype="float32"),
+        pd.array([1, None], dtype=pd.ArrowDtype(pa.int64())),
+        pd.array([Decimal(1), None], dtype=pd.ArrowDtype(pa.decimal128(5, 2))),
+        pd.arrays.SparseArray([1.0, np.nan]),
+        pl.Series([1, None], dtype=pl.UInt8),
+        pl.Series([1.0, float("nan")]),
+        pl.Series([Decimal(1), None]),
+        pa.array([1, None], pa.float16()),
+        pa.array([Decimal(1), None], pa.decimal256(50, 3)),
+    ],
+    ids=lambda column: f"{type(column).__module__.split('.')[0]}-{getattr(column, 'dtype', '')}",
+)
+def test_numbers_of_every_width_are_numbers(column: Any) -> None:
+    library = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+    frame = library[type(column).__module__.split(".")[0]]({"c": column})
+    np.testing.assert_array_equal(read_table(frame).columns[0], [1.0, np.nan])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint64, bool])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_number_arrays_of_every_dtype_are_read(dtype: Any, order: Any) -> None:
+    array = np.array([[0, 1, 1], [1, 1, 0]], dtype=dtype, order=order)
+    np.testing.assert_array_equal(np.column_stack(read_table(array).columns), array.astype(float))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Categorical(["x", None], categories=["y", "x"]),
+        pd.array(["x", None], dtype="string"),
+        pd.array(["x", None], dtype="str"),
+        pd.Series(["x", None], dtype=object),
+        pd.array(["x", None], dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))),
+        pl.Series(["x", None], dtype=pl.Categorical),
+        pl.Series(["x", None], dtype=pl.Enum(["y", "x"])),
+        pa.array(["x", None]).dictionary_encode(),
+        pa.array(["x", None], pa.large_string()),
+    ],
+    ids=lambda column: f"{type(column).__module__.split('.')[0]}-{getattr(column, 'dtype', '')}",
+)
+def test_strings_of_every_kind_are_categories(column: Any) -> None:
+    library = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
+    frame = library[type(column).__module__.split(".")[0]]({"c": column})
+    assert read_table(frame).columns[0].tolist() == ["x", None]
+
+
+def test_a_number_names_the_same_category_whether_it_is_stored_as_integer_or_float() -> None:
+    """A column of codes becomes float as soon as one cell is missing; its categories stay the same."""
+    for cells in ([1, 2], [1.0, 2.0], [1, 2, None], [1.0, 2.0, None]):
+        frame = pd.DataFrame({"c": pd.Categorical(cells)})
+        assert read_table(frame).columns[0].tolist() == ["1", "2", None][: len(cells)]
+    assert read_table(pd.DataFrame({"c": pd.Categorical([1.5])})).columns[0].tolist() == ["1.5"]
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame({"c": [None, None]}),
+        pl.DataFrame({"c": pl.Series([None, None], dtype=pl.List(pl.Int64))}),
+        pl.DataFrame({"c": pl.Series([None, None], dtype=pl.Categorical)}),
+        pa.table({"c": pa.nulls(2)}),
+        pa.table({"c": pa.nulls(2, pa.string())}),
+        pd.DataFrame({"c": [pd.NA, None]}),
+        pd.DataFrame({"c": pd.to_datetime([None, None])}),
+        pd.DataFrame({"c": pd.Categorical([None, None])}),
+        np.array([[None], [np.nan]], dtype=object),
+        np.array([["NaT"], ["NaT"]], dtype="datetime64[s]"),
+    ],
+)
+def test_a_column_with_nothing_in_it_is_missing_whatever_its_type(frame: Any) -> None:
+    np.testing.assert_array_equal(read_table(frame).columns[0], [np.nan, np.nan])
+
+
+def test_masked_cells_of_a_masked_array_are_missing() -> None:
+    array = np.ma.masked_array([[1, 2], [3, 999]], [[False, False], [False, True]])
+    np.testing.assert_array_equal(np.column_stack(read_table(array).columns), [[1, 2], [3, np.nan]])
+
+
+def test_numbers_beside_strings_in_a_list_stay_numbers() -> None:
+    table = read_table([[1, "a"], [2.5, "b"]])
+    assert [column.tolist() for column in table.columns] == [[1.0, 2.5], ["a", "b"]]
+
+
+def test_labels_that_are_no_strings_are_no_names() -> None:
+    """As scikit-learn counts: column labels 0, 1, … are positions, not names."""
+    assert read_table(pd.DataFrame([[1, 2]])).names is None
+    assert read_table(pd.DataFrame([[1, 2]], columns=["0", "1"])).names == ["0", "1"]
+
+
+def test_reading_changes_nothing_in_the_users_data() -> None:
+    array = np.array([[1.0, np.nan], [3.0, 4.0]], order="F")
+    before = array.copy()
+    read_table(array)
+    np.testing.assert_array_equal(array, before)
+
+
+DAY = datetime.datetime(2024, 5, 1)
+REFUSED = {
+    "inf, named": (
+        pd.DataFrame({"age": [1.0, np.inf]}),
+        ValueError,
+        r"inf.*column 'age': inf in row 1\. Replace",
+    ),
+    "inf, polars": (pl.DataFrame({"age": [-np.inf]}), ValueError, r"column 'age': -inf in row 0"),
+    "inf, array": (np.array([[0, 0, 0, np.inf]]), ValueError, r"column 3: inf"),
+    "inf, object": (np.array([[np.inf]], dtype=object), ValueError, r"column 0: inf"),
+    "inf, too large": ([[10**400]], ValueError, r"column 0: a number too large"),
+    "dates, pandas": (pd.DataFrame({"when": [DAY]}), TypeError, r"column 'when' holds 2024-05-01.*weekday"),
+    "dates, zone": (pd.DataFrame({"when": [pd.Timestamp(DAY, tz="UTC")]}), TypeError, r"column 'when' holds"),
+    "dates, polars": (pl.DataFrame({"when": [DAY.date()]}), TypeError, r"column 'when' holds 2024-05-01"),
+    "dates, pyarrow": (pa.table({"when": [DAY]}), TypeError, r"column 'when' holds 2024-05-01"),
+    "dates, object": (np.array([[1, DAY]], dtype=object), TypeError, r"column 1 holds 2024-05-01"),
+    "times": (pl.DataFrame({"when": [datetime.time(7)]}), TypeError, r"column 'when' holds 07:00"),
+    "durations": (pd.DataFrame({"wait": pd.to_timedelta([1], "h")}), TypeError, r"column 'wait' holds"),
+    "mixed, array": (
+        np.array([[1, 2], [3, "n/a"]], dtype=object),
+        ValueError,
+        r"mixed in column 1, such as 2 and 'n/a'\. If .*to_numeric",
+    ),
+    "mixed, pandas": (pd.DataFrame({"age": [1, "n/a"]}), ValueError, r"mixed in column 'age'"),
+    "mixed, list": ([[1], ["n/a"]], ValueError, r"mixed in column 0"),
+    "complex": (np.array([[1j]]), ValueError, r"Complex data not supported: column 0"),
+    "complex, object": (np.array([[1j]], dtype=object), ValueError, r"Complex data not supported: column 0"),
+    "complex, pandas": (pd.DataFrame({"z": [1j]}), ValueError, r"Complex data not supported: column 'z'"),
+    "dict": (
+        np.array([[{"a": 1}]], dtype=object),
+        TypeError,
+        r"dict in column 0.* argument must be a string or a num",
+    ),
+    "nested": (pl.DataFrame({"l": [[1]]}), TypeError, r"type List\(Int64\) in column 'l'"),
+    "bytes": (pa.table({"b": [b"x"]}), TypeError, r"type bytes in column 'b'"),
+    "sparse": (scipy.sparse.csr_matrix([[1.0]]), TypeError, r"Sparse data is not supported.*toarray"),
+    "lazy": (pl.LazyFrame({"a": [1]}), TypeError, r"lazy frame.*\.collect\(\)"),
+    "1-D": (np.zeros(3), ValueError, r"Expected 2D array, got 1D array instead.*Reshape your data"),
+    "series": (pd.Series([1.0]), ValueError, r"Expected 2D array, got 1D array instead.*to_frame"),
+    "3-D": (np.zeros((1, 1, 1)), ValueError, r"Expected 2D array, got 3D array instead"),
+    "no table": ({"a": [1]}, ValueError, r"X must be a table.* it is a dict\."),
+    "ragged": ([[1, 2], [3]], ValueError, r"rows differ in length"),
+    "no rows": (
+        np.zeros((0, 3)),
+        ValueError,
+        r"0 sample\(s\) \(shape=\(0, 3\)\) while a minimum of 1 is required\.",
+    ),
+    "no rows, polars": (
+        pl.DataFrame({"a": []}),
+        ValueError,
+        r"0 sample\(s\) \(shape=\(0, 1\)\) while a minimum",
+    ),
+    "no columns": (
+        np.zeros((3, 0)),
+        ValueError,
+        r"0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1 is req",
+    ),
+    "repeated names": (
+        pd.DataFrame([[1, 2]], columns=["a", "a"]),
+        ValueError,
+        r"(?s)name of its own.*'a' 2 times",
+    ),
+    "repeated, pyarrow": (
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]),
+        ValueError,
+        r"(?s)name of its own.*'a' 2 times",
+    ),
+    "mixed names": (pd.DataFrame([[1, 2]], columns=["a", 0]), TypeError, r"such as 0 \(int\).*astype\(str\)"),
+}
+
+
+@pytest.mark.parametrize(("X", "error", "sentence"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused_is_named_with_what_to_do(X: Any, error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        read_table(X)

@@ -1,0 +1,220 @@
+"""What all estimators share: the rows, the columns, unseen holes, parameters."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from stablemiss import MissingClassifier, MissingRegressor
+from stablemiss.estimators import UnseenMissingWarning
+from stablemiss.methods import METHODS, OLS, Boosting, Method
+from stablemiss.progress import Bar
+from stablemiss.seeding import to_rng
+
+
+def draw(seed=0, n=80):
+    """A frame: `size` has holes, `age` has none, `town` is a category with holes; and a target."""
+    rng = to_rng(seed)
+    size, age = rng.normal(size=n), rng.normal(size=n)
+    town = rng.choice(["here", "there"], size=n)
+    y = size + 2 * age + (town == "here") + 0.1 * rng.normal(size=n)
+    X = pd.DataFrame({"size": size, "age": age, "town": town})
+    X.loc[rng.uniform(size=n) < 0.2, "size"] = np.nan
+    X.loc[rng.uniform(size=n) < 0.2, "town"] = None
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MissingRegressor(method="ols", random_state=0).fit(*draw())
+
+
+@pytest.fixture
+def dark():
+    """Rows in which `age`, never missing in training, is."""
+    X = draw(seed=1)[0].head(4)
+    return X.assign(age=[np.nan, 1.0, np.nan, 1.0])
+
+
+def test_one_warning_per_call_names_the_columns_and_points_at_the_caller(model, dark):
+    with pytest.warns(UnseenMissingWarning) as caught:
+        prediction = model.predict(dark)
+    assert np.isfinite(prediction).all()
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    message = str(caught[0].message)
+    assert "never missing when MissingRegressor was fitted: 'age'." in message
+    assert 'on_unseen_missing="ignore"' in message
+    with pytest.warns(UnseenMissingWarning):
+        model.predict(dark)
+
+
+def test_holes_that_training_knew_are_silent(model):
+    X = draw(seed=1)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(X)
+
+
+def test_unseen_holes_can_raise_or_be_ignored(dark):
+    X, y = draw()
+    strict = MissingRegressor(method="ols", on_unseen_missing="raise").fit(X, y)
+    with pytest.raises(ValueError, match="never missing when MissingRegressor was fitted: 'age'"):
+        strict.predict(dark)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(strict.set_params(on_unseen_missing="ignore").predict(dark)) == 4
+
+
+def test_unseen_holes_in_a_table_without_names_are_told_by_position():
+    model = MissingRegressor(method="ols").fit([[1.0, 2.0], [2.0, 1.0], [3.0, 4.0]], [1.0, 2.0, 3.0])
+    with pytest.warns(UnseenMissingWarning, match="'column 1'"):
+        model.predict([[1.0, None]])
+
+
+def test_columns_are_matched_by_name_in_any_order(model):
+    X = draw(seed=1)[0]
+    np.testing.assert_array_equal(model.predict(X[["town", "size", "age"]]), model.predict(X))
+
+
+def test_absent_columns_count_as_missing_where_that_is_allowed(model):
+    X, y = draw()
+    tolerant = MissingRegressor(method="ols", random_state=0, allow_missing_columns=True).fit(X, y)
+    np.testing.assert_array_equal(
+        tolerant.predict(X.drop(columns="size")), tolerant.predict(X.assign(size=np.nan))
+    )
+    with pytest.raises(ValueError, match=r"absent now: 'size'.*allow_missing_columns=True"):
+        model.predict(X.drop(columns="size"))
+    with pytest.warns(UnseenMissingWarning, match="'age'"):
+        tolerant.predict(X.drop(columns="age"))
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas])
+def test_every_kind_of_frame_gives_the_same_answers(model, convert):
+    X, y = draw()
+    other = MissingRegressor(method="ols", random_state=0).fit(convert(X), y)
+    np.testing.assert_array_equal(other.predict(convert(X)), model.predict(X))
+    np.testing.assert_array_equal(other.feature_names_in_, model.feature_names_in_)
+
+
+def test_fitted_attributes_describe_the_table_and_the_target():
+    X, y = draw()
+    model = MissingRegressor(method="ols").fit(X, np.column_stack([y, -y]))
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["size", "age", "town"]
+    assert model.n_outputs_ == 2
+    assert model.predict(X).shape == (80, 2)
+    classifier = MissingClassifier(method="ols").fit(X, np.where(y > 0, "up", "down"))
+    assert classifier.classes_.tolist() == ["down", "up"]
+    assert not hasattr(model, "predict_proba")
+    # A later fit on a table without names forgets the names.
+    assert not hasattr(model.fit(X[["size", "age"]].to_numpy(), y), "feature_names_in_")
+    assert model.n_features_in_ == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_of_weight_zero_counts_as_absent(seed):
+    X, y = draw(seed)
+    weight = (np.arange(len(y)) % 3 > 0).astype(float)
+    noisy = np.where(weight > 0, y, 1e6)
+    model = MissingRegressor(method="ols", random_state=seed).fit(X, noisy, sample_weight=weight)
+    kept = weight > 0
+    without = MissingRegressor(method="ols", random_state=seed).fit(X[kept], y[kept])
+    np.testing.assert_allclose(model.predict(X), without.predict(X), rtol=1e-9)
+
+
+def test_a_class_that_no_weighted_row_shows_is_no_class():
+    X, y = draw()
+    labels = np.where(y > 0, "up", "down").astype(object)
+    labels[:5] = "sideways"
+    weight = np.where(labels == "sideways", 0.0, 1.0)
+    model = MissingClassifier(method="ols").fit(X, labels, sample_weight=weight)
+    assert model.classes_.tolist() == ["down", "up"]
+
+
+@pytest.mark.parametrize("random_state", [3, np.int64(3), np.random.SeedSequence(3)])
+def test_the_same_random_state_gives_the_same_model(random_state):
+    X, y = draw()
+    first, second = (
+        MissingRegressor(method="boosting", random_state=random_state).fit(X, y).predict(X) for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
+
+
+def test_no_random_state_takes_fresh_randomness_and_a_generator_moves_on():
+    X, y = draw()
+    generator = to_rng(0)
+    for random_state in (None, generator):
+        models = [MissingRegressor(method="boosting", random_state=random_state).fit(X, y) for _ in range(2)]
+        assert (models[0].predict(X) != models[1].predict(X)).any()
+
+
+def test_an_unknown_method_lists_those_there_are():
+    X, y = draw()
+    for method in ("linear", None, OLS):
+        with pytest.raises(ValueError, match="method must be one of .*" + ".*".join(METHODS)):
+            MissingRegressor(method=method).fit(X, y)
+
+
+def test_the_method_given_is_left_alone():
+    X, y = draw()
+    method = OLS(inputs="mask")
+    model = MissingRegressor(method=method).fit(X, y)
+    method.inputs = "mean"
+    assert model.method_.inputs == "mask"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"validation_fraction": 0.0}, "validation_fraction must lie between 0 and 1.*but is 0.0"),
+        ({"validation_fraction": 1.5}, "validation_fraction must lie between 0 and 1.*but is 1.5"),
+        ({"on_unseen_missing": "shout"}, "on_unseen_missing must be .*but is 'shout'"),
+        ({"max_one_hot": 1}, "max_one_hot must be at least 2"),
+    ],
+)
+def test_impossible_parameters_are_refused_at_fit(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        MissingRegressor(method="ols", **parameters).fit(*draw())
+
+
+def test_verbose_shows_progress_and_silence_is_the_default(capfd, monkeypatch):
+    X, y = draw()
+    shown = []
+    monkeypatch.setattr(Bar, "start", lambda self, what, total=None: shown.append(what))
+    MissingRegressor(method="boosting").fit(X, y)
+    assert (shown, capfd.readouterr()) == ([], ("", ""))
+    MissingRegressor(method=Boosting(n_trees=5), verbose=True).fit(X, y)
+    assert shown == ["boosting"]
+
+
+def test_nothing_is_predicted_or_saved_before_fit(tmp_path):
+    with pytest.raises(NotFittedError):
+        MissingRegressor().predict([[1.0]])
+    with pytest.raises(NotFittedError):
+        MissingClassifier().predict_proba([[1.0]])
+    with pytest.raises(NotFittedError):
+        MissingRegressor().save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_method_that_load_model_does_not_know_is_not_saved(tmp_path):
+    class Homemade(OLS):
+        name = "homemade"
+
+    model = MissingRegressor(method=Homemade()).fit(*draw())
+    assert isinstance(model.method_, Method)
+    with pytest.raises(ValueError, match="Homemade cannot be saved, because load_model only builds"):
+        model.save(tmp_path / "model")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_fitted_estimator_travels_between_processes_of_joblib(model):
+    """Parallel grids copy estimators by pickle, though the archive never does."""
+    X = draw(seed=1)[0]
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))

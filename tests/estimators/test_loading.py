@@ -1,0 +1,168 @@
+"""Save, then load in another process: the same estimator, the same predictions to the last bit."""
+
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from safetensors import safe_open
+
+from stablemiss import (
+    MissingClassifier,
+    MissingRegressor,
+    StableMissClassifier,
+    StableMissRegressor,
+    __version__,
+    load_model,
+)
+from stablemiss.estimators import ArchiveError
+from stablemiss.estimators.archive import read_tree, write_tree
+from stablemiss.methods import METHODS, OLS
+from stablemiss.seeding import to_rng
+
+# Runs in a fresh interpreter, where unpickling anything after the imports is an error.
+OTHER_PROCESS = """
+import pickle, sys
+from pathlib import Path
+import numpy as np, pandas as pd, torch
+import stablemiss.estimators
+
+def refuse(*args, **kwargs):
+    raise AssertionError("something was unpickled")
+
+folder = Path(sys.argv[1])
+X = pd.read_parquet(folder / "X.parquet")
+pickle.load = pickle.loads = pickle.Unpickler = torch.load = refuse
+for path in sorted(folder.glob("*.stablemiss")):
+    model = stablemiss.estimators.load_model(path)
+    predict = model.predict_proba if hasattr(model, "predict_proba") else model.predict
+    np.save(path.with_suffix(".npy"), predict(X))
+"""
+
+
+def draw(seed=0, n=90):
+    rng = to_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(n, 3)), columns=["a", "b", "c"])
+    y = X.to_numpy() @ [1.0, 2.0, -1.0]
+    X["town"] = rng.choice([f"town {i}" for i in range(20)], size=n)
+    X["kind"] = pd.Categorical(rng.choice(["x", "y"], size=n))
+    for column in X:
+        X.loc[rng.uniform(size=n) < 0.2, column] = None
+    return X, y
+
+
+def models():
+    """Every method for a number, several numbers, two classes and three; estimators of their own name."""
+    for name in METHODS:
+        yield f"{name}-one", MissingRegressor(name, random_state=0), lambda y: y
+        yield f"{name}-two", MissingRegressor(name, random_state=0), lambda y: np.column_stack([y, -y])
+        yield f"{name}-binary", MissingClassifier(name, random_state=0), lambda y: y > 0
+        yield (
+            f"{name}-three",
+            MissingClassifier(name, random_state=0),
+            lambda y: np.array(["low", "mid", "high"], object)[np.digitize(y, [-1, 1])],
+        )
+    yield "own-regressor", StableMissRegressor(random_state=0), lambda y: y
+    yield "own-classifier", StableMissClassifier(random_state=0), lambda y: (y > 0).astype(int)
+    yield "instance", MissingRegressor(OLS(inputs="mask"), random_state=to_rng(0)), lambda y: y
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory):
+    """Folder with the models, the fitted originals, and what another process predicted with the copies."""
+    folder = tmp_path_factory.mktemp("models")
+    X, y = draw()
+    X.to_parquet(folder / "X.parquet")
+    originals = {}
+    for name, model, target in models():
+        originals[name] = model.fit(X, target(y))
+        model.save(folder / f"{name}.stablemiss")
+    subprocess.run([sys.executable, "-c", OTHER_PROCESS, folder], check=True, timeout=120)
+    return folder, originals
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in models()])
+def test_another_process_predicts_bit_by_bit_the_same(elsewhere, name):
+    folder, originals = elsewhere
+    X = pd.read_parquet(folder / "X.parquet")
+    model = originals[name]
+    expected = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
+    np.testing.assert_array_equal(np.load(folder / f"{name}.npy"), expected)
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in models()])
+def test_a_loaded_estimator_is_the_saved_one_and_can_be_fitted_and_saved_again(elsewhere, name, tmp_path):
+    folder, originals = elsewhere
+    model, loaded = originals[name], load_model(folder / f"{name}.stablemiss")
+    assert type(loaded) is type(model)
+    expected = model.get_params() | ({"random_state": None} if name == "instance" else {})
+    assert repr(loaded.get_params()) == repr(expected)
+    assert loaded.feature_names_in_.tolist() == model.feature_names_in_.tolist()
+    assert loaded.n_features_in_ == model.n_features_in_
+    if hasattr(model, "classes_"):
+        np.testing.assert_array_equal(loaded.classes_, model.classes_)
+        assert loaded.classes_.dtype == model.classes_.dtype
+    loaded.save(tmp_path / "again")
+    X = pd.read_parquet(folder / "X.parquet")
+    np.testing.assert_array_equal(load_model(tmp_path / "again").predict(X), model.predict(X))
+
+
+def test_nothing_is_pickled_or_unpickled_here_either(elsewhere, tmp_path, monkeypatch):
+    _, originals = elsewhere
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("pickle was used")
+
+    for module, names in (
+        (pickle, ("load", "loads", "dump", "dumps", "Pickler", "Unpickler")),
+        (torch, ("load", "save")),
+    ):
+        for attribute in names:
+            monkeypatch.setattr(module, attribute, refuse)
+    for name, model in originals.items():
+        model.save(tmp_path / name)
+        load_model(tmp_path / name)
+
+
+def test_a_model_file_is_safetensors_and_stamped_with_the_version(elsewhere):
+    folder, _ = elsewhere
+    path = folder / "boosting-one.stablemiss"
+    with safe_open(path, framework="numpy") as file:
+        document = json.loads(file.metadata()["document"])
+        # The trees, LightGBM's text, are tensors: the header stays small.
+        assert len(file.metadata()["document"]) < 20_000
+    assert document["dict"]["stablemiss"] == __version__
+    assert document["dict"]["estimator"] == "MissingRegressor"
+
+
+def test_an_estimator_or_method_of_another_version_is_named(elsewhere, tmp_path):
+    folder, _ = elsewhere
+    tree = read_tree(folder / "ols-one.stablemiss")
+    write_tree(tmp_path / "estimator", tree | {"estimator": "FutureRegressor"})
+    with pytest.raises(ArchiveError, match=r"holds FutureRegressor, which this stablemiss does not have"):
+        load_model(tmp_path / "estimator")
+    write_tree(tmp_path / "method", tree | {"method": {"name": "future", "parameters": {}}})
+    with pytest.raises(
+        ArchiveError, match=r"fitted with the method 'future', which this stablemiss does not"
+    ):
+        load_model(tmp_path / "method")
+
+
+def test_a_tree_that_is_no_model_is_refused(tmp_path):
+    for number, tree in enumerate(
+        ([1, 2], {}, {"estimator": ["os.system"]}, {"estimator": "MissingRegressor"})
+    ):
+        write_tree(tmp_path / str(number), tree)
+        with pytest.raises(ArchiveError):
+            load_model(tmp_path / str(number))
+
+
+def test_saving_replaces_an_earlier_model(elsewhere, tmp_path):
+    _, originals = elsewhere
+    originals["ols-one"].save(tmp_path / "model")
+    originals["constant-binary"].save(str(tmp_path / "model"))
+    assert isinstance(load_model(tmp_path / "model"), MissingClassifier)

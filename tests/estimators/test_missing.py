@@ -1,0 +1,104 @@
+"""MissingRegressor and MissingClassifier among scikit-learn's own tools."""
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from stablemiss import MissingClassifier, MissingRegressor
+from stablemiss.methods import METHODS, OLS, Boosting
+from stablemiss.seeding import to_rng
+
+
+def draw(seed=0, n=150):
+    rng = to_rng(seed)
+    X = rng.normal(size=(n, 3))
+    y = X @ [1.0, 2.0, -1.0] + 0.1 * rng.normal(size=n)
+    return np.where(rng.uniform(size=X.shape) < 0.1, np.nan, X), y
+
+
+def test_clone_and_set_params_reach_the_methods_own_parameters():
+    model = MissingRegressor(method=OLS(ridge=0.5), random_state=3)
+    copy = clone(model).set_params(method__ridge=2.0, verbose=False)
+    assert copy.get_params()["method__ridge"] == 2.0
+    assert model.method.ridge == 0.5
+    assert repr(model) == "MissingRegressor(method=OLS(ridge=0.5), random_state=3)"
+
+
+def test_grid_search_over_methods_and_over_a_methods_parameters():
+    X, y = draw()
+    grid = GridSearchCV(
+        MissingRegressor(random_state=0),
+        [{"method": ["constant", "ols"]}, {"method": [OLS()], "method__ridge": [1e-6, 1e3]}],
+        cv=3,
+    ).fit(X, y)
+    assert grid.best_score_ > 0.7
+    assert grid.best_params_ != {"method": "constant"}
+    assert grid.cv_results_["mean_test_score"][3] < 0.2
+
+
+def test_cross_validation_scores_and_predicts():
+    X, y = draw()
+    assert cross_val_score(MissingRegressor("ols"), X, y, cv=3).min() > 0.6
+    labels = np.where(y > 0, "up", "down")
+    scores = cross_val_score(MissingClassifier("ols"), X, labels, cv=3, scoring="neg_log_loss")
+    assert scores.min() > -0.5
+    probabilities = cross_val_predict(MissingClassifier("ols"), X, labels, cv=3, method="predict_proba")
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
+def test_pipelines_work_whatever_frames_their_steps_hand_on(output):
+    X, y = draw()
+    with config_context(transform_output=output):
+        model = make_pipeline(StandardScaler(), MissingRegressor("ols")).fit(X, y)
+        assert model.score(X, y) > 0.8
+
+
+def test_a_method_by_name_has_its_default_parameters():
+    X, y = draw()
+    by_name = MissingRegressor("boosting", random_state=0).fit(X, y)
+    by_object = MissingRegressor(Boosting(), random_state=0).fit(X, y)
+    np.testing.assert_array_equal(by_name.predict(X), by_object.predict(X))
+
+
+def test_the_default_method_exists():
+    assert MissingRegressor().method in METHODS
+    assert MissingClassifier().method in METHODS
+
+
+def test_both_have_the_same_parameters():
+    assert MissingRegressor().get_params().keys() == MissingClassifier().get_params().keys()
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array([3, 7, 9]), np.array(["a", "b", "c"]), np.array(["a", "b", "c"], object)]
+)
+def test_predictions_are_the_users_own_labels(labels):
+    X, y = draw()
+    coded = np.digitize(y, [-1.0, 1.0])
+    model = MissingClassifier("ols", random_state=0).fit(X, labels[coded])
+    np.testing.assert_array_equal(model.classes_, labels)
+    assert model.score(X, labels[coded]) > 0.7
+    prediction = model.predict(X)
+    assert prediction.dtype == labels.dtype
+    np.testing.assert_array_equal(prediction, labels[model.predict_proba(X).argmax(axis=1)])
+
+
+def test_two_labels_true_and_false():
+    X, y = draw()
+    model = MissingClassifier("boosting", random_state=0).fit(X, y > 0)
+    assert model.predict(X).dtype == bool
+    assert model.score(X, y > 0) > 0.8
+
+
+def test_a_class_of_a_single_row_is_known():
+    X, y = draw()
+    labels = np.where(y > 0, "up", "down").astype(object)
+    labels[7] = "once"
+    model = MissingClassifier("boosting", random_state=0).fit(X, labels)
+    assert model.classes_.tolist() == ["down", "once", "up"]
+    assert model.predict_proba(X).shape == (150, 3)

@@ -1,0 +1,200 @@
+"""Targets, weights and the split: what is taken, what is refused and in which words."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.exceptions import DataConversionWarning
+
+from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
+from stablemiss.seeding import to_rng
+
+NUMBERS = [1.0, 2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        NUMBERS,
+        tuple(NUMBERS),
+        np.array(NUMBERS, dtype=np.float32),
+        np.array([1, 2, 4]),
+        np.array(NUMBERS, dtype=object),
+        pd.Series(NUMBERS, index=[5, 6, 7]),
+        pd.Series([1, 2, 4], dtype="Int64"),
+        pl.Series(NUMBERS),
+        pa.array(NUMBERS),
+        pa.chunked_array([[1.0], [2.0, 4.0]]),
+    ],
+    ids=lambda y: f"{type(y).__module__}.{type(y).__name__}",
+)
+def test_numbers_are_read_from_any_container(y):
+    target = read_numbers(y, 3)
+    assert target.dtype == np.float64
+    np.testing.assert_array_equal(target, NUMBERS)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_several_targets_are_read_from_a_frame(frame):
+    target = read_numbers(frame({"a": NUMBERS, "b": NUMBERS}), 3)
+    np.testing.assert_array_equal(target, np.column_stack([NUMBERS, NUMBERS]))
+
+
+LABELS = ["yes", "no", "yes"]
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        LABELS,
+        np.array(LABELS),
+        np.array(LABELS, dtype=object),
+        pd.Series(LABELS),
+        pd.Series(LABELS, dtype="category"),
+        pd.Series(LABELS, dtype="string"),
+        pl.Series(LABELS),
+        pl.Series(LABELS, dtype=pl.Categorical),
+        pa.array(LABELS),
+    ],
+)
+def test_labels_are_read_from_any_container(y):
+    target = read_labels(y, 3)
+    assert target.tolist() == LABELS
+
+
+@pytest.mark.parametrize(
+    "y", [[1, 2, 1], [True, False, True], pd.Series([1, 2, 1], dtype="Int64"), [1.0, 2.0, 1.0]]
+)
+def test_labels_that_are_numbers_stay_numbers(y):
+    assert read_labels(y, 3).dtype.kind in "ibf"
+
+
+@pytest.mark.parametrize("read", [read_numbers, read_labels])
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1.0, np.nan, 2.0],
+        [1.0, None, 2.0],
+        np.array([1, None, 2], dtype=object),
+        pd.Series([1, None, 2], dtype="Int64"),
+        pd.Series([1.0, np.nan, 2.0]),
+        pl.Series([1.0, None, 2.0]),
+        pa.array([1.0, None, 2.0]),
+    ],
+    ids=lambda y: f"{type(y).__module__}.{type(y).__name__}",
+)
+def test_a_missing_target_is_refused_whatever_it_is_called(read, y):
+    message = (
+        r"Input y contains NaN: the target is missing in 1 of 3 rows \(first in row 1.*remove them before fit"
+    )
+    with pytest.raises(ValueError, match=message):
+        read(y, 3)
+
+
+def test_a_missing_label_is_refused():
+    with pytest.raises(ValueError, match=r"missing in 2 of 3 rows .first in row 0 of column 'answer'"):
+        read_labels(pd.Series([None, "yes", None], name="answer"), 3)
+
+
+@pytest.mark.parametrize("read", [read_numbers, read_labels])
+def test_an_all_missing_target_points_at_the_choice_of_the_column(read):
+    with pytest.raises(
+        ValueError, match=r"contains NaN and nothing else of column 'price'.*which column holds"
+    ):
+        read(pd.Series([np.nan, np.nan], name="price"), 2)
+    with pytest.raises(ValueError, match="contains NaN and nothing else"):
+        read([None, None], 2)
+
+
+@pytest.mark.parametrize("read", [read_numbers, read_labels])
+def test_an_infinite_target_is_refused(read):
+    with pytest.raises(
+        ValueError, match=r"contains infinity .first in row 2 of column 'price'.*Remove such rows"
+    ):
+        read(pd.Series([1.0, 2.0, np.inf], name="price"), 3)
+
+
+@pytest.mark.parametrize(
+    "y", [["cheap", "dear"], np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), [{}, {}]]
+)
+def test_a_regressors_target_must_be_numeric(y):
+    with pytest.raises(ValueError, match=r"must be numeric, but it cannot be read.*use a classifier"):
+        read_numbers(y, 2)
+
+
+def test_a_classifiers_target_must_be_labels():
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        read_labels([0.5, 1.5, 2.5], 3)
+    with pytest.raises(ValueError, match="mixes text with other labels; make all"):
+        read_labels(np.array(["a", 1, "b"], dtype=object), 3)
+    with pytest.raises(ValueError, match=r"should be a 1d array of labels.*fit one classifier per column"):
+        read_labels(np.zeros((3, 2), dtype=int), 3)
+
+
+@pytest.mark.parametrize("read", [read_numbers, read_labels])
+def test_targets_of_the_wrong_shape_are_refused(read):
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        read(None, 3)
+    with pytest.raises(ValueError, match="X has 3 rows but y has 2"):
+        read([1, 2], 3)
+    with pytest.raises(ValueError, match="y should be a 1d array"):
+        read(np.zeros((3, 2, 2)), 3)
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        read(np.array([1j, 2j, 3j]), 3)
+
+
+@pytest.mark.parametrize("read", [read_numbers, read_labels])
+def test_a_target_of_one_column_is_flattened_with_a_warning(read):
+    with pytest.warns(
+        DataConversionWarning, match="A column-vector y was passed when a 1d array was expected"
+    ):
+        assert read(np.array([[1], [2], [3]]), 3).shape == (3,)
+
+
+def test_weights_are_checked():
+    np.testing.assert_array_equal(read_weight(None, 3), np.ones(3))
+    np.testing.assert_array_equal(read_weight(pd.Series([1, 0, 2]), 3), [1.0, 0.0, 2.0])
+    with pytest.raises(ValueError, match=r"one number for each of the 3 rows of X, but has shape \(2,\)"):
+        read_weight([1.0, 2.0], 3)
+    with pytest.raises(ValueError, match=r"finite and not negative, but row 1 weighs -1.0"):
+        read_weight([1.0, -1.0, 1.0], 3)
+    with pytest.raises(ValueError, match="row 2 weighs nan"):
+        read_weight([1.0, 1.0, np.nan], 3)
+    with pytest.raises(ValueError, match="weights are all zero"):
+        read_weight([0.0, 0.0, 0.0], 3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("n", [2, 3, 10, 101])
+@pytest.mark.parametrize("fraction", [0.01, 0.15, 0.5, 0.99])
+def test_the_split_uses_each_row_once_and_leaves_no_side_empty(seed, n, fraction):
+    train, valid = split_rows(np.zeros(n), fraction, to_rng(seed))
+    np.testing.assert_array_equal(np.sort(np.concatenate([train, valid])), np.arange(n))
+    assert len(valid) == min(max(1, round(fraction * n)), n - 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_split_is_alike_in_every_class_and_every_class_learns(seed):
+    rng = to_rng(seed)
+    classes = rng.permutation(np.repeat(["many", "some", "few", "one"], [600, 300, 40, 1]))
+    train, valid = split_rows(classes, 0.15, rng)
+    for label, n_valid in (("many", 90), ("some", 45), ("few", 6), ("one", 0)):
+        assert abs(np.sum(classes[valid] == label) - n_valid) <= 2
+    assert set(classes[train]) == set(classes)
+
+
+def test_rows_that_are_each_the_only_one_of_their_class_learn_and_validate():
+    train, valid = split_rows(np.array(["a", "b", "c"]), 0.15, to_rng(0))
+    np.testing.assert_array_equal(train, [0, 1, 2])
+    np.testing.assert_array_equal(valid, [0, 1, 2])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_row_has_the_same_chance_to_validate(seed):
+    rng = to_rng(seed)
+    classes = np.repeat([0, 1], [12, 8])
+    chosen = np.zeros(20)
+    for _ in range(2000):
+        chosen[split_rows(classes, 0.25, rng)[1]] += 1
+    np.testing.assert_allclose(chosen / 2000, 0.25, atol=0.06)

@@ -1,0 +1,116 @@
+"""What is special about boosting: thinning, LightGBM's text as state, tiny tables."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from stablemiss.data import MaskedData
+from stablemiss.methods import Boosting
+from stablemiss.methods.boosting import draw_thinning, with_copies
+from stablemiss.progress import Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Classification, Regression
+
+
+def draw(seed, n=600, d=4, observed=1.0):
+    rng = to_rng(seed)
+    common = rng.normal(size=(n, 1))
+    values = common + 0.5 * rng.normal(size=(n, d))
+    mask = rng.uniform(size=(n, d)) < observed
+    return values, mask, values.sum(axis=1)
+
+
+def fit(method, values, mask, y, task=None, seed=0):
+    task = task or Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y))
+    n = len(data)
+    train, valid = data.rows(np.arange(n - n // 5 - 1)), data.rows(np.arange(n - n // 5 - 1, n))
+    return method.fit(train, valid, task, to_rng(seed), Silence()), task
+
+
+def rmse(predictor, task, values, mask, y):
+    return np.sqrt(np.mean((task.decode(predictor.predict(values, mask)) - y) ** 2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_thinning_helps_when_columns_vanish_that_were_always_there(seed):
+    values, mask, y = draw(seed)
+    plain, task = fit(Boosting(n_trees=200), values, mask, y)
+    thinned, _ = fit(Boosting(n_trees=200, thinning=4), values, mask, y)
+    new, _, new_y = draw(seed + 100)
+    dark = np.ones_like(new, dtype=bool)
+    dark[:, 0] = False
+    assert rmse(thinned, task, new, dark, new_y) < 0.8 * rmse(plain, task, new, dark, new_y)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_thinning_hides_only_observed_columns_of_the_table_together_in_four_of_five_rows(seed):
+    rng = to_rng(seed)
+    data = MaskedData.of(
+        np.ones((5000, 6)), rng.uniform(size=(5000, 6)) < 0.9, np.zeros((5000, 1)), groups=[0, 1, 1, 1, 4, 4]
+    )
+    keep = draw_thinning(data, rng)
+    assert (keep[:, 1] == keep[:, 2]).all()
+    assert (keep[:, 4] == keep[:, 5]).all()
+    assert (keep[:, 0] != keep[:, 1]).any()
+    # With rate u ~ U(0, 1) a cell survives with probability 1 - 0.8 / 2, and three groups all do with
+    # probability 0.2 + 0.8 E[(1 - u)^3] = 0.4.
+    assert keep.mean() == pytest.approx(0.6, abs=0.02)
+    assert keep.all(axis=1).mean() == pytest.approx(0.4, abs=0.03)
+
+
+def test_copies_keep_the_rows_themselves_first_and_their_targets_and_weights():
+    values, mask, y = draw(0, n=50, observed=0.8)
+    data = MaskedData.of(values, mask, y[:, None], np.arange(1.0, 51.0))
+    copies = with_copies(data, 3, to_rng(0))
+    assert len(copies) == 200
+    np.testing.assert_array_equal(copies.mask[:50], mask)
+    assert (copies.mask <= np.tile(mask, (4, 1))).all()
+    np.testing.assert_array_equal(copies.target, np.tile(data.target, (4, 1)))
+    np.testing.assert_allclose(copies.weight, np.tile(data.weight, 4))
+    assert (copies.mask[50:100] != copies.mask[100:150]).any()
+
+
+def test_the_number_of_threads_does_not_change_the_trees():
+    values, mask, y = draw(0, observed=0.8)
+    texts = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="openmp"):
+            texts.append(fit(Boosting(n_trees=30, thinning=1), values, mask, y)[0].models)
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("n", [3, 5, 12, 30])
+@pytest.mark.parametrize("thinning", [0, 2])
+def test_tiny_tables_give_answers_within_the_range_of_the_target(n, thinning):
+    values, mask, y = draw(n, n=n, observed=0.7)
+    predictor, task = fit(Boosting(thinning=thinning), values, mask, y)
+    prediction = task.decode(predictor.predict(values, mask))
+    assert prediction.min() >= y.min() - 1e-6
+    assert prediction.max() <= y.max() + 1e-6
+
+
+def test_a_table_of_thirty_rows_is_still_split():
+    values, mask, y = draw(0, n=30)
+    predictor, task = fit(Boosting(), values, mask, y)
+    assert rmse(predictor, task, values, mask, y) < 0.7 * y.std()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_outputs_are_log_odds_per_class(n_classes):
+    values, mask, y = draw(3, n=900, observed=0.9)
+    labels = np.digitize(y, [-1.0, 2.0][: n_classes - 1])
+    predictor, task = fit(Boosting(n_trees=100), values, mask, labels, Classification(np.arange(n_classes)))
+    probabilities = task.probabilities(predictor.predict(values, mask))
+    assert probabilities.shape == (900, n_classes)
+    assert (probabilities.argmax(axis=1) == labels).mean() > 0.85
+    np.testing.assert_allclose(probabilities.mean(axis=0), np.bincount(labels) / 900, atol=0.05)
+    if n_classes == 2:
+        assert (predictor.predict(values, mask)[:, 0] == 0).all()
+
+
+def test_a_table_without_any_observed_cell_gives_the_mean():
+    values, mask, y = draw(0, n=100)
+    predictor, task = fit(Boosting(), values, np.zeros_like(mask), y)
+    prediction = task.decode(predictor.predict(values, np.zeros_like(mask)))
+    np.testing.assert_allclose(prediction, y[:79].mean(), atol=0.2)

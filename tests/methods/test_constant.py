@@ -1,0 +1,31 @@
+"""What is special about the constant predictor: it is the mean, or the shares of the classes."""
+
+import numpy as np
+import pytest
+
+from stablemiss.data import MaskedData
+from stablemiss.methods import Constant
+from stablemiss.progress import Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Classification, Regression
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_the_weighted_mean_of_all_rows(seed):
+    rng = to_rng(seed)
+    y, weight = rng.normal(size=(30, 2)), rng.uniform(size=30)
+    task = Regression.of(y)
+    data = MaskedData.of(np.zeros((30, 1)), np.ones((30, 1)), task.encode(y), weight)
+    # Rows that learn and validate alike make the weights of both parts agree.
+    predictor = Constant().fit(data, data, task, rng, Silence())
+    prediction = task.decode(predictor.predict(np.zeros((4, 1)), np.ones((4, 1))))
+    np.testing.assert_allclose(prediction, np.tile(np.average(y, axis=0, weights=weight), (4, 1)))
+
+
+def test_probabilities_are_the_shares_of_the_classes_and_finite_for_a_class_of_no_weight():
+    task = Classification(np.array(["a", "b", "c"]))
+    data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), [0, 1, 1, 2], [1.0, 1.0, 2.0, 0.0])
+    predictor = Constant().fit(data, data, task, to_rng(0), Silence())
+    output = predictor.predict(np.zeros((1, 1)), np.ones((1, 1)))
+    assert np.isfinite(output).all()
+    np.testing.assert_allclose(task.probabilities(output), [[0.25, 0.75, 0.0]], atol=1e-9)

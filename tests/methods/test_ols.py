@@ -1,0 +1,116 @@
+"""What is special about OLS: it is least squares, exactly, and best possible on independent columns."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from stablemiss.data import MaskedData
+from stablemiss.methods import OLS
+from stablemiss.progress import Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Classification, Regression
+
+
+def fit(method, values, mask, y, task=None, weight=None):
+    """Fit on all rows: those that learn come first, a fifth that validates last."""
+    task = task or Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y), weight)
+    n = len(data)
+    train, valid = data.rows(np.arange(n - n // 5)), data.rows(np.arange(n - n // 5, n))
+    return method.fit(train, valid, task, to_rng(0), Silence()), task
+
+
+def draw(seed, n=400, d=4, observed=0.7):
+    rng = to_rng(seed)
+    values = rng.normal(1.0, 2.0, size=(n, d))
+    mask = rng.uniform(size=(n, d)) < observed
+    return rng, values, mask
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mean_inputs_equal_least_squares_after_mean_imputation(seed):
+    rng, values, mask = draw(seed)
+    y = np.column_stack([values @ rng.normal(size=4), values[:, 0] ** 2])
+    predictor, task = fit(OLS(), values, mask, y)
+    imputed = np.where(mask, values, np.nan)
+    imputed = np.where(mask, values, np.nanmean(imputed, axis=0))
+    expected = LinearRegression().fit(imputed, y).predict(imputed)
+    np.testing.assert_allclose(task.decode(predictor.predict(values, mask)), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mask_inputs_equal_least_squares_on_values_and_mask(seed):
+    rng, values, mask = draw(seed)
+    y = np.where(mask, values, 0) @ rng.normal(size=4) + mask @ rng.normal(size=4)
+    predictor, task = fit(OLS(inputs="mask"), values, mask, y)
+    np.testing.assert_allclose(task.decode(predictor.predict(values, mask)), y, atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_doubling_a_row_equals_giving_it_twice_the_weight(seed):
+    rng, values, mask = draw(seed, n=50)
+    y = rng.normal(size=50)
+    task = Regression.of(y)
+    twice = np.repeat(np.arange(50), 2)[: 50 + 20]
+    repeated = MaskedData.of(values[twice], mask[twice], task.encode(y[twice]))
+    weight = np.bincount(twice, minlength=50).astype(float)
+    weighted = MaskedData.of(values, mask, task.encode(y), weight)
+    a = OLS().fit(repeated, repeated, task, rng, Silence()).predict(values, mask)
+    b = OLS().fit(weighted, weighted, task, rng, Silence()).predict(values, mask)
+    np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_on_independent_columns_it_is_close_to_the_best_under_any_missingness(seed):
+    """E[y | observed] = intercept + Σ_observed a_i x_i + Σ_hidden a_i E[x_i]."""
+    rng, values, mask = draw(seed, n=4000, d=6, observed=0.5)
+    coefficients = rng.normal(size=6)
+    y = values @ coefficients + rng.normal(size=4000)
+    predictor, task = fit(OLS(), values, mask, y)
+    for observed in (0.9, 0.5, 0.1):
+        _, new, new_mask = draw(seed + 100, n=4000, d=6, observed=observed)
+        best = np.where(new_mask, new, 1.0) @ coefficients
+        off = task.decode(predictor.predict(new, new_mask)) - best
+        assert np.sqrt(np.mean(off**2)) < 0.06 * y.std()
+
+
+@pytest.mark.parametrize("inputs", ["mean", "mask"])
+def test_collinear_constant_and_surplus_columns_are_solved(inputs):
+    """Equal columns, a constant one, one never observed, and more columns than rows give finite answers."""
+    rng = to_rng(0)
+    base = rng.normal(size=(12, 5))
+    values = np.hstack([base, base, np.ones((12, 1)), rng.normal(size=(12, 9))])
+    mask = np.ones_like(values, dtype=bool)
+    mask[:, -1] = False
+    y = base[:, 0]
+    predictor, task = fit(OLS(inputs=inputs), values, mask, y)
+    np.testing.assert_allclose(task.decode(predictor.predict(values, mask)), y, atol=1e-3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classification_is_logistic_regression(n_classes):
+    rng, values, mask = draw(1)
+    labels = np.digitize(values[:, 0] + rng.normal(size=400), [1.0, 3.0][: n_classes - 1])
+    mask[:] = True
+    predictor, task = fit(OLS(), values, mask, labels, Classification(np.arange(n_classes)))
+    expected = LogisticRegression(max_iter=2000).fit(values - values.mean(axis=0), labels)
+    np.testing.assert_allclose(
+        task.probabilities(predictor.predict(values, mask)),
+        expected.predict_proba(values - values.mean(axis=0)),
+        atol=1e-4,
+    )
+
+
+def test_a_class_without_rows_gets_a_probability_near_zero():
+    _, values, mask = draw(2, n=40)
+    labels = np.where(values[:, 0] > 0, 2, 0)
+    predictor, task = fit(OLS(), values, mask, labels, Classification(np.arange(3)))
+    probabilities = task.probabilities(predictor.predict(values, mask))
+    assert np.isfinite(probabilities).all()
+    assert probabilities[:, 1].max() < 1e-3
+
+
+def test_unknown_inputs_are_refused():
+    _, values, mask = draw(0, n=20)
+    with pytest.raises(ValueError, match='inputs="mean" or inputs="mask", but got \'median\''):
+        fit(OLS(inputs="median"), values, mask, values[:, 0])

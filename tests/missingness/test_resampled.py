@@ -1,0 +1,100 @@
+"""Masks that a table really had."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stablemiss.missingness import Resampled
+
+N_ROWS = 5000
+
+
+def _holed_table(seed: int) -> np.ndarray:
+    """Six columns that go missing in pairs, at rates that differ between rows."""
+    rng = np.random.default_rng([seed, 1])
+    X = rng.normal(size=(300, 6))
+    X[np.repeat(rng.random((300, 3)) < rng.random((300, 1)) ** 2, 2, axis=1)] = np.nan
+    return X
+
+
+def _patterns(masks: np.ndarray) -> set[tuple[bool, ...]]:
+    return {tuple(row) for row in masks.tolist()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("level", [None, 0.1, 0.5, 0.9])
+def test_only_masks_that_occurred_come_up(seed: int, level: float | None) -> None:
+    table, rng = _holed_table(seed), np.random.default_rng(seed)
+    law = Resampled(level=level).fit(table, rng)
+    drawn = law.draw(np.zeros((N_ROWS, 6)), rng)
+    assert _patterns(drawn) <= _patterns(~np.isnan(table))
+    assert len(_patterns(drawn)) > 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_without_a_level_every_mask_is_drawn_as_often_as_it_occurred(seed: int) -> None:
+    table, rng = _holed_table(seed), np.random.default_rng(seed)
+    masks = ~np.isnan(table)
+    drawn = Resampled().fit(table, rng).draw(np.zeros((N_ROWS, 6)), rng)
+    for pattern in _patterns(masks):
+        share = (masks == pattern).all(axis=1).mean()
+        found = (drawn == pattern).all(axis=1).mean()
+        assert abs(found - share) < 5 * np.sqrt(share * (1 - share) / N_ROWS)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.3, 0.6, 0.95])
+def test_a_level_is_the_mean_share_of_hidden_cells(level: float) -> None:
+    rng = np.random.default_rng(0)
+    law = Resampled().fit(_holed_table(0), rng)
+    hidden_share = 1 - law.at(level).draw(np.zeros((N_ROWS, 6)), rng).mean(axis=1)
+    assert abs(hidden_share.mean() - level) < 5 * hidden_share.std() / np.sqrt(N_ROWS)
+
+
+def test_the_level_of_the_masks_themselves_leaves_equal_chances() -> None:
+    masks = ~np.isnan(_holed_table(0))
+    X = np.zeros((N_ROWS, 6))
+    drawn = [
+        law.draw(X, np.random.default_rng(0))
+        for law in (Resampled(masks, 1 - masks.mean()), Resampled(masks))
+    ]
+    assert np.abs(drawn[0].mean(axis=0) - drawn[1].mean(axis=0)).max() < 0.04
+
+
+def test_the_ends_of_the_range_draw_the_emptiest_and_the_fullest_masks() -> None:
+    masks = np.array([[True, True], [True, False], [False, False]])
+    X, rng = np.zeros((100, 2)), np.random.default_rng(0)
+    assert Resampled(masks, level=0).draw(X, rng).all()
+    assert not Resampled(masks, level=1).draw(X, rng).any()
+    assert Resampled(masks[:1], level=0).draw(X, rng).all()
+
+
+def test_a_level_beyond_the_masks_is_refused() -> None:
+    law, rng = Resampled([[True, True], [True, False]]), np.random.default_rng(0)
+    with pytest.raises(ValueError, match=r"hide 0 to 0.5 of a row; it cannot hide 0.9"):
+        law.at(0.9).draw(np.zeros((5, 2)), rng)
+
+
+def test_given_masks_stay_whatever_the_law_is_fitted_on() -> None:
+    rng = np.random.default_rng(0)
+    law = Resampled([[True, False]]).fit(np.zeros((5, 2)), rng)
+    np.testing.assert_array_equal(law.draw(np.zeros((2, 2)), rng), [[True, False]] * 2)
+
+
+def test_refitting_takes_the_masks_of_the_new_table() -> None:
+    rng = np.random.default_rng(0)
+    law = Resampled().fit([[1.0, np.nan]], rng).fit([[np.nan, 1.0]], rng)
+    np.testing.assert_array_equal(law.draw(np.zeros((1, 2)), rng), [[False, True]])
+
+
+def test_misuse_says_what_to_do() -> None:
+    X, rng = np.zeros((5, 2)), np.random.default_rng(0)
+    with pytest.raises(RuntimeError, match="no mechanism yet"):
+        Resampled().draw(X, rng)
+    with pytest.raises(ValueError, match="X has no rows"):
+        Resampled().fit(X[:0], rng)
+    with pytest.raises(ValueError, match="made for 3 columns, but X has 2"):
+        Resampled(np.ones((1, 3), dtype=bool)).draw(X, rng)
+    for masks in (X, np.ones(3, dtype=bool), np.ones((0, 2), dtype=bool)):
+        with pytest.raises(ValueError, match="masks must be a boolean table"):
+            Resampled(masks)

@@ -1,0 +1,123 @@
+import numpy as np
+import pytest
+import torch
+
+from stablemiss.mixture.em import Parameters, Rows, expect, maximise
+from stablemiss.mixture.workers import Workers
+
+
+def make_rows(seed, n=400, d=5, share=0.6):
+    """Rows of two crossing Gaussians with holes; the last column is always there, like a target."""
+    rng = np.random.default_rng(seed)
+    roots = rng.normal(size=(2, d, d)) / np.sqrt(d)
+    values = np.einsum("nij,nj->ni", roots[rng.integers(2, size=n)], rng.normal(size=(n, d)))
+    mask = rng.random((n, d)) < share
+    mask[:, -1] = True
+    return Rows(values, mask, rng.uniform(0.5, 1.5, size=n))
+
+
+def make_start(seed, n_components=2, d=5):
+    rng = np.random.default_rng(seed + 100)
+    root = rng.normal(size=(n_components, d, d)) / np.sqrt(d)
+    covariances = torch.from_numpy(root @ root.transpose(0, 2, 1) + 0.3 * np.eye(d))
+    log_weights = torch.from_numpy(np.log(rng.dirichlet(np.full(n_components, 5.0))))
+    means = torch.from_numpy(rng.normal(size=(n_components, d)) / 5)
+    zero = torch.zeros((), dtype=torch.float64)
+    return Parameters(log_weights, means, covariances, log_between=zero, log_shared=zero)
+
+
+def naive_sums(rows, parameters):
+    """The E-step as loops over rows and components with explicit conditional covariances."""
+    mixture = parameters.mixture()
+    values, mask, row_weight = (part.numpy() for part in (rows.values, rows.mask, rows.weight))
+    share = mixture.responsibilities(values, mask) * row_weight[:, None]
+    n_components, d = mixture.means.shape
+    first, second = np.zeros((n_components, d)), np.zeros((n_components, d, d))
+    for k in range(n_components):
+        mean, covariance = mixture.means[k], mixture.covariances[k]
+        for i, o in enumerate(mask):
+            gain = covariance[:, o] @ np.linalg.inv(covariance[np.ix_(o, o)])
+            deviation = gain @ (values[i, o] - mean[o])
+            leftover = covariance - gain @ covariance[o]
+            first[k] += share[i, k] * deviation
+            second[k] += share[i, k] * (np.outer(deviation, deviation) + leftover)
+    return share.sum(axis=0), first, second
+
+
+@pytest.mark.parametrize("share", [0.15, 0.5, 0.9])
+def test_sums_equal_naive_loops(share):
+    rows, parameters = make_rows(0, n=120, share=share), make_start(0)
+    with Workers() as workers:
+        sums = expect(rows, parameters, workers)
+        likelihood = rows.log_likelihood(parameters, workers)
+    weight, first, second = naive_sums(rows, parameters)
+    np.testing.assert_allclose(sums.weight, weight, atol=1e-9)
+    np.testing.assert_allclose(sums.first, first, atol=1e-9)
+    np.testing.assert_allclose(sums.second, second, atol=1e-9)
+    assert sums.log_likelihood == pytest.approx(likelihood, abs=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_likelihood_never_falls(seed):
+    rows, parameters = make_rows(seed), make_start(seed)
+    path = []
+    with Workers() as workers:
+        for _ in range(25):
+            sums = expect(rows, parameters, workers)
+            path.append(sums.log_likelihood)
+            parameters = maximise(sums, parameters, n_targets=0, ridge=1e-9)
+    assert np.diff(path).min() > -1e-7
+    assert path[-1] > path[0] + 0.1
+
+
+def test_coordinates_go_there_and_back():
+    parameters = make_start(3)
+    back = parameters.at(parameters.coordinates())
+    for name in ("log_weights", "means", "covariances", "log_between", "log_shared"):
+        torch.testing.assert_close(getattr(back, name), getattr(parameters, name))
+
+
+def test_any_coordinates_are_a_valid_mixture():
+    parameters = make_start(4)
+    step = torch.from_numpy(np.random.default_rng(0).normal(size=parameters.coordinates().shape))
+    moved = parameters.at(parameters.coordinates() + step)
+    assert torch.linalg.eigvalsh(moved.covariances).min() > 0
+    assert float(moved.log_weights.exp().sum()) == pytest.approx(1.0)
+
+
+def test_components_that_share_a_regression_come_to_share_it():
+    """y = x·a in every component: the variance between the components' coefficients shrinks towards zero;
+    with opposite coefficients it does not."""
+    rng = np.random.default_rng(0)
+    n, coef = 2000, np.array([1.0, -1.0, 0.5])
+    group = rng.integers(2, size=n)
+    x = rng.normal(size=(n, 3)) + 6 * group[:, None]
+    noise = 0.1 * rng.normal(size=n)
+    between = {}
+    for name, sign in (("shared", 1), ("opposite", -1)):
+        y = np.where(group == 1, sign, 1) * ((x - 6 * group[:, None]) @ coef) + noise
+        table = np.column_stack([x, y])
+        rows = Rows((table - table.mean(0)) / table.std(0), np.ones(table.shape, dtype=bool), np.ones(n))
+        start = make_start(1, d=4)
+        means = torch.from_numpy(np.stack([rows.values.numpy()[group == g].mean(0) for g in (0, 1)]))
+        parameters = Parameters(
+            start.log_weights, means, start.covariances, start.log_between, start.log_shared
+        )
+        with Workers() as workers:
+            for _ in range(60):
+                parameters = maximise(expect(rows, parameters, workers), parameters, n_targets=1, ridge=0.1)
+        between[name] = float(parameters.log_between.exp())
+    assert between["shared"] < 1e-3 < 1e-1 < between["opposite"]
+
+
+def test_an_empty_component_stays_finite():
+    rows, parameters = make_rows(5), make_start(5)
+    far = parameters.means.clone()
+    far[0] += 1e4
+    parameters = Parameters(
+        parameters.log_weights, far, parameters.covariances, *[torch.zeros(()).double()] * 2
+    )
+    with Workers() as workers:
+        parameters = maximise(expect(rows, parameters, workers), parameters, n_targets=1, ridge=0.1)
+    assert torch.isfinite(parameters.means).all()
+    assert torch.linalg.eigvalsh(parameters.covariances).min() > 0

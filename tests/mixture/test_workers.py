@@ -1,0 +1,26 @@
+import pytest
+import torch
+
+from stablemiss.mixture.workers import Workers
+
+
+def test_torch_has_one_thread_inside_and_its_own_number_after():
+    before = torch.get_num_threads()
+    with Workers():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+
+
+def test_torch_gets_its_threads_back_after_an_error():
+    before = torch.get_num_threads()
+    with pytest.raises(RuntimeError, match="inside"), Workers():
+        raise RuntimeError("inside")
+    assert torch.get_num_threads() == before
+
+
+def test_every_block_is_worked_on_once_in_a_fixed_order():
+    with Workers() as workers:
+        first = workers.map(list(range(11)), list)
+        again = workers.map(list(range(11)), list)
+    assert first == again
+    assert sorted(block for share in first for block in share) == list(range(11))
