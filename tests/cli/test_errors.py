@@ -16,7 +16,7 @@ def end_with(error):
     [
         (ValueError("Bad value."), "Bad value."),
         (TypeError("Bad type."), "Bad type."),
-        (ImportError("Not installed."), "Not installed."),
+        (ModuleNotFoundError("Not installed."), "Not installed."),
         (FileNotFoundError("The folder is absent."), "The folder is absent."),
         (OSError(28, "No space left on device", "a.csv"), "No space left on device: a.csv"),
     ],
@@ -28,9 +28,10 @@ def test_mistakes_become_one_sentence_and_exit_code_two(capsys, error, sentence)
     assert capsys.readouterr().err == f"Error: {sentence}\n"
 
 
-def test_other_errors_keep_their_traceback():
-    with pytest.raises(ZeroDivisionError):
-        end_with(ZeroDivisionError())
+@pytest.mark.parametrize("error", [ZeroDivisionError(), ImportError("cannot import name")])
+def test_errors_of_the_program_keep_their_traceback(error):
+    with pytest.raises(type(error)):
+        end_with(error)
 
 
 def test_warnings_are_told_plainly_and_once(capsys):

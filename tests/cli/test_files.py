@@ -107,5 +107,7 @@ def test_an_unknown_column_is_answered_with_the_known_ones(tmp_path):
 
 def test_without_pyarrow_one_sentence_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=r'needs pyarrow; install with: pip install "stablemiss\[files\]"'):
+    with pytest.raises(
+        ModuleNotFoundError, match=r'needs pyarrow; install with: pip install "stablemiss\[files\]"'
+    ):
         read_table(write(tmp_path / "a.csv", "x\n1\n"))

@@ -16,13 +16,13 @@ from stablemiss import (
 from stablemiss.methods import METHODS, StableMiss
 from stablemiss.seeding import to_rng
 
-# StableMiss is asked through the estimators of its own name, with a small network to be quick.
+# StableMiss is asked through the estimators of its own name, with a small network and few epochs.
 OTHERS = [name for name, method in METHODS.items() if method is not StableMiss]
 ESTIMATORS = [
     *(MissingRegressor(name) for name in OTHERS),
     *(MissingClassifier(name) for name in OTHERS),
-    StableMissRegressor(hidden=16, layers=1),
-    StableMissClassifier(hidden=16, layers=1),
+    StableMissRegressor(hidden=32, learning_rate=0.01, max_epochs=8),
+    StableMissClassifier(hidden=32, learning_rate=0.01, max_epochs=8),
 ]
 
 

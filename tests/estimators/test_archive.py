@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save
@@ -44,6 +44,7 @@ def assert_same(a, b):
         assert a == b or (a != a and b != b)
 
 
+@settings(deadline=None)
 @given(trees)
 def test_packing_and_unpacking_changes_nothing(tree):
     tensors = {}
@@ -150,7 +151,7 @@ def test_other_peoples_safetensors_and_folders_are_refused(tmp_path):
     path.write_bytes(save({"weight": np.zeros(3)}))
     with pytest.raises(ArchiveError, match="is a safetensors file, but not a stablemiss model"):
         read_tree(path)
-    with pytest.raises(ArchiveError, match="is not a stablemiss model"):
+    with pytest.raises(ArchiveError, match="is a folder; give the path of the model file"):
         read_tree(tmp_path)
 
 

@@ -7,7 +7,7 @@ from stablemiss.missingness import LAWS, LEVELS
 
 @pytest.fixture(scope="module")
 def rows():
-    return run_demo(rows=400)
+    return run_demo(rows=200)
 
 
 def test_every_method_is_scored_at_all_nine_levels(rows):
@@ -20,7 +20,7 @@ def test_every_method_is_scored_at_all_nine_levels(rows):
 def test_the_rows_say_what_was_run(rows):
     for row in rows:
         assert (row["dataset"], row["law"], row["train_level"]) == ("Gaussian-Mix", "MAR", 0.1)
-        assert (row["n_features"], row["n_rows"], row["n_test_rows"]) == (N_FEATURES, 400, 200)
+        assert (row["n_features"], row["n_rows"], row["n_test_rows"]) == (N_FEATURES, 200, 100)
     thinned = next(row for row in rows if row["method"] == "boosting, thinned")
     assert thinned["config"]["class"] == "Boosting"
     assert thinned["config"]["thinning"] > 0

@@ -5,7 +5,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from stablemiss.data import MaskedData
-from stablemiss.methods import Boosting
+from stablemiss.methods import Boosting, boosting
 from stablemiss.methods.boosting import draw_thinning, with_copies
 from stablemiss.progress import Silence
 from stablemiss.seeding import to_rng
@@ -71,12 +71,13 @@ def test_copies_keep_the_rows_themselves_first_and_their_targets_and_weights():
     assert (copies.mask[50:100] != copies.mask[100:150]).any()
 
 
-def test_the_number_of_threads_does_not_change_the_trees():
+def test_the_number_of_threads_does_not_change_the_trees(monkeypatch):
+    monkeypatch.setattr(boosting, "MANY_CELLS", 0)
     values, mask, y = draw(0, observed=0.8)
     texts = []
     for n_threads in (1, 2):
         with threadpool_limits(n_threads, user_api="openmp"):
-            texts.append(fit(Boosting(n_trees=30, thinning=1), values, mask, y)[0].models)
+            texts.append(fit(Boosting(n_trees=3, n_leaves=8), values, mask, y)[0].models)
     assert texts[0] == texts[1]
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from stablemiss.mixture.patterns import BLOCK_CELLS, distinct_rows, to_blocks
+from stablemiss.mixture.patterns import BLOCK_CELLS, Patterns
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -10,8 +10,9 @@ def test_every_row_is_in_one_block_with_its_own_columns(seed, shape):
     rng = np.random.default_rng(seed)
     mask = rng.random(shape) < rng.random((shape[0], 1))
     seen = []
-    for block in to_blocks(mask, n_components=3):
-        for row, pattern in zip(block.rows.tolist(), block.pattern.tolist(), strict=True):
+    patterns = Patterns(mask)
+    for block in patterns.blocks(n_components=3):
+        for row, pattern in zip(patterns.order[block.rows], block.pattern.tolist(), strict=True):
             wanted = mask[row] if block.observed else ~mask[row]
             assert block.columns[pattern].tolist() == np.flatnonzero(wanted).tolist()
             seen.append(row)
@@ -20,7 +21,7 @@ def test_every_row_is_in_one_block_with_its_own_columns(seed, shape):
 
 def test_the_smaller_side_is_factored_and_blocks_stay_small():
     mask = np.random.default_rng(0).random((5000, 30)) < 0.5
-    for block in to_blocks(mask, n_components=4):
+    for block in Patterns(mask).blocks(n_components=4):
         n_patterns, b = block.columns.shape
         assert b <= 15
         assert 4 * n_patterns * b * b <= BLOCK_CELLS
@@ -28,12 +29,5 @@ def test_the_smaller_side_is_factored_and_blocks_stay_small():
 
 def test_equal_masks_are_factored_once():
     mask = np.repeat(np.eye(6, dtype=bool), 50, axis=0)
-    blocks = list(to_blocks(mask, n_components=1))
+    blocks = Patterns(mask).blocks(n_components=1)
     assert sum(len(block.columns) for block in blocks) == 6
-
-
-def test_distinct_rows_rebuild_the_mask():
-    mask = np.random.default_rng(1).random((400, 5)) < 0.5
-    first, inverse = distinct_rows(mask)
-    assert len(first) == len(np.unique(mask, axis=0))
-    np.testing.assert_array_equal(mask[first][inverse], mask)

@@ -124,7 +124,9 @@ def test_a_report_that_fails_leaves_the_earlier_one(rows, tmp_path):
 
 def test_without_jinja2_one_sentence_says_how_to_get_it(rows, monkeypatch):
     monkeypatch.setattr(html, "find_spec", lambda name: None if name == "jinja2" else object())
-    with pytest.raises(ImportError, match=r'needs jinja2; install with: pip install "stablemiss\[report\]"'):
+    with pytest.raises(
+        ModuleNotFoundError, match=r'needs jinja2; install with: pip install "stablemiss\[report\]"'
+    ):
         render_report(rows)
 
 

@@ -6,8 +6,8 @@ from stablemiss.report.summary import summarise
 def test_findings_say_what_the_rows_say(rows):
     assert summarise(rows)["findings"] == [
         "em_mixture comes closest to Optimal at every test level: its gap is 1.0% of Optimal's RMSE.",
-        "Moved from 10% to 90% missing, the gap goes, as a share of Optimal's RMSE: "
-        "ols from 50% to 20%; boosting from 20% to 55%; em_mixture from 1.0% to 1.0%.",
+        "The gap at 10% missing and at its worst, as a share of Optimal's RMSE: "
+        "ols 50%, 50% (at 10%); boosting 20%, 55% (at 90%); em_mixture 1.0%, 1.0% (at 90%).",
         "Worse than predicting the mean: boosting at 90%.",
         "A predictor that is linear in the observed cells and knows the true means and covariances leaves "
         "2.5% to 15% of Optimal's RMSE.",

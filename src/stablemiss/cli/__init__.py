@@ -7,8 +7,8 @@ import os
 
 def main() -> None:
     """Run the command `stablemiss`."""
-    # OpenMP's threads wait by spinning unless told otherwise. Where other programs want the cores too, boosting
-    # then takes ten times as long; sleeping costs next to nothing. Read when the heavy libraries are loaded.
+    # OpenMP's threads wait by spinning unless told otherwise before they are loaded. Where other programs
+    # want the cores too, boosting then takes ten times as long; waiting asleep costs next to nothing.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from stablemiss.cli.app import app
 

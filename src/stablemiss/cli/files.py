@@ -89,7 +89,7 @@ def _kind(path: Path) -> str:
 
 def _check_pyarrow() -> None:
     if find_spec("pyarrow") is None:
-        raise ImportError(
+        raise ModuleNotFoundError(
             'Reading and writing files needs pyarrow; install with: pip install "stablemiss[files]".'
         )
 

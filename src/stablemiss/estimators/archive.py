@@ -69,11 +69,13 @@ def read_tree(path: Path) -> Any:
     """The tree stored at `path`; raises `ArchiveError` in a sentence if there is none that can be trusted."""
     if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}; check the path given to load_model.")
+    if path.is_dir():
+        raise ArchiveError(f"{str(path)!r} is a folder; give the path of the model file itself.")
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except SafetensorError as error:
         raise ArchiveError(
             f"{str(path)!r} is not a stablemiss model, or was cut short on its way here ({error}). "
             "Load a file that an estimator's save() wrote, or copy or save the model again."

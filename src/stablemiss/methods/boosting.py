@@ -17,6 +17,10 @@ from stablemiss.tasks import Classification, Task
 # Share of the rows of a thinned copy that lose cells; the others stay as they are.
 THINNED_SHARE = 0.8
 
+# Tables of fewer cells use one thread. On them threads bring little, and while other processes keep the cores
+# busy, waiting for each other can take a hundred times as long as the work.
+MANY_CELLS = 500_000
+
 
 class BoostingPredictor(Predictor):
     """LightGBM models: one per output, or one alone for all classes.
@@ -32,7 +36,11 @@ class BoostingPredictor(Predictor):
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
         holes = with_nan(values, mask)
-        raw = [np.asarray(booster.predict(holes, raw_score=True)) for booster in self.boosters]
+        n_threads = n_threads_for(values)
+        raw = [
+            np.asarray(booster.predict(holes, raw_score=True, num_threads=n_threads))
+            for booster in self.boosters
+        ]
         raw = [output.reshape(len(holes), -1) for output in raw]
         # One log-odds for two classes: the first class is the reference.
         return np.hstack([np.zeros((len(holes), 1)), *raw] if self.is_binary else raw)
@@ -114,6 +122,7 @@ class Boosting(Method):
             "min_data_in_leaf": min_rows,
             "min_data_in_bin": min(3, min_rows),
             "seed": draw_seed(rng),
+            "num_threads": n_threads_for(train.values),
             # Together these make the trees independent of the number of threads.
             "deterministic": True,
             "force_col_wise": True,
@@ -165,6 +174,11 @@ class Boosting(Method):
         )
         progress.finish()
         return booster.model_to_string(num_iteration=booster.best_iteration)
+
+
+def n_threads_for(values: Floats) -> int:
+    """Threads for so many cells, as LightGBM counts them: 0 is all that OpenMP may use."""
+    return 1 if values.size < MANY_CELLS else 0
 
 
 def with_nan(values: Floats, mask: Bools) -> Floats:

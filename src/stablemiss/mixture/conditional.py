@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats
-from stablemiss.mixture.patterns import Block, to_blocks
+from stablemiss.mixture.patterns import Block, Patterns
 from stablemiss.mixture.workers import Workers
 
 
@@ -63,24 +63,23 @@ class Components:
         deviation = torch.where(mask, values - self.means[:, None], 0.0)
         matrices = self.covariances if block.observed else self.precisions
         cells = (block.columns[:, :, None] * d + block.columns[:, None, :]).reshape(-1)
-        factor, _ = torch.linalg.cholesky_ex(
-            matrices.reshape(k, d * d).index_select(1, cells).reshape(k, n_patterns, b, b)
-        )
+        chosen = matrices.reshape(k, d * d).gather(1, cells.expand(k, -1))
+        factor, _ = torch.linalg.cholesky_ex(chosen.reshape(k, n_patterns, b, b))
         inverse = torch.cholesky_inverse(factor).mT  # symmetric; the transpose is the one laid out in rows
         log_det = 2 * factor.diagonal(dim1=2, dim2=3).log().sum(dim=2)[:, block.pattern]
         # One inverse per row; a copy only where several rows share one.
-        per_row = inverse if n_patterns == len(block.rows) else inverse[:, block.pattern]
+        per_row = inverse if n_patterns == len(values) else inverse[:, block.pattern]
         where = block.columns[block.pattern].expand(k, -1, -1)
         if block.observed:
             seen = deviation.gather(2, where)
-            solved = (per_row @ seen[..., None])[..., 0]
+            solved = (seen[..., None, :] @ per_row)[..., 0, :]
             distance = (seen * solved).sum(dim=2)
             deviation = torch.zeros_like(deviation).scatter_(2, where, solved) @ self.covariances
         else:
             pull = deviation @ self.precisions
             distance = (deviation * pull).sum(dim=2)
             unseen = pull.gather(2, where)
-            solved = (per_row @ unseen[..., None])[..., 0]
+            solved = (unseen[..., None, :] @ per_row)[..., 0, :]
             distance = distance - (unseen * solved).sum(dim=2)
             log_det = log_det + self.log_dets[:, None]
             deviation = deviation.scatter(2, where, -solved)
@@ -124,19 +123,23 @@ class GaussianMixture:
         self, values: NDArray, mask: NDArray, width: int, answer: Callable[[Posterior], torch.Tensor]
     ) -> Floats:
         """(n, width) numbers, `answer` giving those of one block's rows."""
-        mask = np.ascontiguousarray(mask, dtype=bool)
-        table, seen = torch.from_numpy(np.where(mask, values, 0.0)), torch.from_numpy(mask)
-        result = torch.empty(len(table), width, dtype=torch.float64)
+        patterns = Patterns(np.asarray(mask, dtype=bool))
+        mask = np.asarray(mask, dtype=bool)[patterns.order]
+        table = torch.from_numpy(np.where(mask, np.asarray(values)[patterns.order], 0.0))
+        seen = torch.from_numpy(mask)
+        answers = torch.empty(len(table), width, dtype=torch.float64)
 
         def work(blocks: Sequence[Block]) -> None:
             for block in blocks:
                 posterior = components.posterior(block, table[block.rows], seen[block.rows])
-                result[block.rows] = answer(posterior)
+                answers[block.rows] = answer(posterior)
 
         with Workers() as workers:
             components = self.components()
-            workers.map(list(to_blocks(mask, self.n_components)), work)
-        return result.numpy()
+            workers.map(patterns.blocks(self.n_components), work)
+        result = np.empty(answers.shape)
+        result[patterns.order] = answers.numpy()
+        return result
 
     def conditional_mean(self, values: NDArray, mask: Bools, columns: NDArray | None = None) -> Floats:
         """E[x_columns | observed cells], (n, len(columns)); an observed column is its own mean.

@@ -21,7 +21,7 @@ import torch
 
 from stablemiss.data import Bools, Floats
 from stablemiss.mixture.conditional import Components, GaussianMixture
-from stablemiss.mixture.patterns import Block, to_blocks
+from stablemiss.mixture.patterns import Block, Patterns
 from stablemiss.mixture.workers import Workers
 
 
@@ -53,6 +53,13 @@ class Parameters:
 
     def components(self) -> Components:
         return Components(self.log_weights, self.means, self.covariances)
+
+    def is_sound(self) -> bool:
+        """Can every covariance, and so every block of it, be inverted with digits to spare?"""
+        if not torch.isfinite(self.covariances).all():
+            return False
+        eigenvalues = torch.linalg.eigvalsh(self.covariances)
+        return bool((eigenvalues[:, 0] > 1e-10 * eigenvalues[:, -1]).all())
 
     def coordinates(self) -> torch.Tensor:
         """All numbers in one unconstrained vector: covariances as Cholesky factors with a log diagonal."""
@@ -95,7 +102,7 @@ class Sums:
 
 
 class Rows:
-    """Incomplete rows laid out for EM.
+    """Incomplete rows laid out for EM: sorted so that equal work is side by side.
 
     Parameters
     ----------
@@ -108,10 +115,12 @@ class Rows:
     """
 
     def __init__(self, values: Floats, mask: Bools, weight: Floats):
-        mask = np.ascontiguousarray(mask, dtype=bool)
-        self.values = torch.from_numpy(np.where(mask, values, 0.0))
+        self._patterns = Patterns(np.asarray(mask, dtype=bool))
+        order = self._patterns.order
+        mask = np.asarray(mask, dtype=bool)[order]
+        self.values = torch.from_numpy(np.where(mask, values[order], 0.0))
         self.mask = torch.from_numpy(mask)
-        self.weight = torch.from_numpy(np.asarray(weight, dtype=np.float64))
+        self.weight = torch.from_numpy(np.asarray(weight, dtype=np.float64)[order])
         self._blocks: dict[int, list[Block]] = {}
 
     def __len__(self) -> int:
@@ -120,7 +129,7 @@ class Rows:
     def blocks(self, n_components: int) -> list[Block]:
         """The rows cut into blocks of work; cut once for each number of components."""
         if n_components not in self._blocks:
-            self._blocks = {n_components: list(to_blocks(self.mask.numpy(), n_components))}
+            self._blocks = {n_components: self._patterns.blocks(n_components)}
         return self._blocks[n_components]
 
     def take(self, index: np.ndarray) -> Rows:
@@ -132,7 +141,7 @@ class Rows:
         return Rows(*(torch.cat(pair).numpy() for pair in pairs))
 
     def log_density(self, parameters: Parameters, workers: Workers) -> torch.Tensor:
-        """log density of each row's observed cells, (n,)."""
+        """log density of each row's observed cells, (n,), in the sorted order."""
         components = parameters.components()
         result = torch.empty(len(self), dtype=torch.float64)
 
@@ -170,7 +179,7 @@ def expect(rows: Rows, parameters: Parameters, workers: Workers) -> Sums:
             first += weighted.sum(dim=1)
             second += weighted.mT @ posterior.deviation
             n_patterns = len(block.columns)
-            if n_patterns < len(block.rows):
+            if n_patterns < len(row_weight):
                 share = _zeros(k, n_patterns).index_add_(1, block.pattern, share)
             inverses = (share[..., None, None] * posterior.inverse).reshape(k, -1)
             if block.observed:

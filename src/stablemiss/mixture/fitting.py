@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import torch
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 
 from stablemiss.mixture.conditional import GaussianMixture
-from stablemiss.mixture.em import Parameters, Rows, expect, maximise
+from stablemiss.mixture.em import Parameters, Rows, Sums, expect, maximise
 from stablemiss.mixture.workers import Workers
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
@@ -48,7 +50,8 @@ class MixtureFit:
         self.tolerance, self.max_steps = tolerance, max_steps
         self.rng, self.progress = rng, progress
         self.ridge = RIDGES[0]
-        self.n_steps = 0
+        self.n_steps = 0  # E-steps taken, and the rows × components they went over
+        self.row_steps = 0
 
     def fit(self, n_components: int | None, max_components: int, ridge: float | None) -> GaussianMixture:
         """The mixture with the best held-out likelihood among the sizes allowed, refreshed on all rows."""
@@ -70,9 +73,13 @@ class MixtureFit:
 
     def _step(self, rows: Rows, parameters: Parameters) -> tuple[Parameters, float]:
         """One EM step, and the mean log-likelihood at the parameters it started from."""
-        self.n_steps += 1
-        sums = expect(rows, parameters, self.workers)
+        sums = self._expect(rows, parameters)
         return maximise(sums, parameters, self.n_targets, self.ridge), sums.log_likelihood
+
+    def _expect(self, rows: Rows, parameters: Parameters) -> Sums:
+        self.n_steps += 1
+        self.row_steps += len(rows) * len(parameters.means)
+        return expect(rows, parameters, self.workers)
 
     @property
     def _judges(self) -> Rows:
@@ -144,8 +151,10 @@ class MixtureFit:
             part = part.take(self.rng.choice(len(part), 80 * d + 1024, replace=False))
         filled = single.mixture().conditional_mean(part.values.numpy(), part.mask.numpy())
         k_means = KMeans(n_components, n_init=1, max_iter=30, random_state=draw_seed(self.rng))
-        clusters = k_means.fit_predict(filled)
-        groups = [[np.flatnonzero(clusters == k) for k in range(n_components)]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
+            clusters = k_means.fit_predict(filled)
+        groups = [[np.flatnonzero(clusters == k) for k in np.unique(clusters)]]
         few = min(len(filled), 2 * d)
         for _ in range(2):
             groups.append([self.rng.choice(len(filled), few, replace=False) for _ in range(n_components)])
@@ -189,15 +198,17 @@ class MixtureFit:
             twice, after = self._step(self.train, once)
             start, middle, end = (p.coordinates() for p in (parameters, once, twice))
             change, bend = middle - start, end - 2 * middle + start
-            length = max(1.0, float(change.norm() / bend.norm().clamp_min(1e-300)))
+            length = float((change.norm() / bend.norm().clamp_min(1e-12)).clamp(1.0, 256.0))
             further = parameters.at(start + 2 * length * change + length**2 * bend)
             parameters, steps = twice, steps + 2
             gain = (after - before) / self.tolerance
-            if torch.isfinite(further.covariances).all() and gain > 1:
-                leapt, reached = self._step(self.train, further)
+            # A leap may go too far: past what floating point can factor, or down the other side.
+            if gain > 1 and further.is_sound():
+                sums = self._expect(self.train, further)
                 steps += 1
-                if reached >= after:
-                    parameters, after = leapt, reached
+                if sums.log_likelihood >= after:
+                    parameters = maximise(sums, further, self.n_targets, self.ridge)
+                    after = sums.log_likelihood
             score = self._held_out(parameters)
             self.progress.update(steps, f"log-likelihood {after:.3f}, held out {score:.3f}")
             falls = 0 if score > best_score + self.tolerance else falls + 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,15 +14,15 @@ BLOCK_CELLS = 2**17
 
 @dataclass(frozen=True)
 class Block:
-    """Rows whose masks need a matrix of the same size and side.
+    """Neighbouring rows, in the order of their `Patterns`, that need matrices of one size and side.
 
     A row's conditional law follows from its observed block of the covariance or, just as well, from its
     missing block of the precision; the smaller of the two is used.
 
     Attributes
     ----------
-    rows : (R,) int64
-        Row numbers, rows with equal masks side by side.
+    rows : slice
+        Which R of the ordered rows.
     pattern : (R,) int64
         Which of the U distinct masks each row has.
     columns : (U, b) int64
@@ -32,52 +31,65 @@ class Block:
         Which side `columns` names.
     """
 
-    rows: torch.Tensor
+    rows: slice
     pattern: torch.Tensor
     columns: torch.Tensor
     observed: bool
 
 
-def distinct_rows(mask: NDArray) -> tuple[NDArray, NDArray]:
-    """First occurrence of each distinct row of a boolean array, and for each row which one it equals."""
-    packed = np.ascontiguousarray(np.packbits(mask, axis=1))
-    keys = packed.view([("", np.void, packed.shape[1])]).ravel() if packed.shape[1] else np.zeros(len(mask))
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return first, inverse.ravel()
+class Patterns:
+    """The distinct masks of some rows, and the order of the rows in which equal work is side by side.
 
+    Parameters
+    ----------
+    mask : (n, d) bool
+        True = observed.
 
-def to_blocks(mask: NDArray, n_components: int) -> Iterator[Block]:
-    """Cut the rows of `mask` (n, d), True = observed, into blocks of work of bounded size."""
-    d = mask.shape[1]
-    first, inverse = distinct_rows(mask)
-    masks = mask[first]
-    n_observed = masks.sum(axis=1)
-    observed = n_observed <= d - n_observed
-    size = np.where(observed, n_observed, d - n_observed)
-    # Patterns in the order (side, size); then rows in the order of their pattern.
-    order = np.lexsort((size, observed))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    row_rank = rank[inverse]
-    rows = np.argsort(row_rank, kind="stable")
-    row_rank = row_rank[rows]
-    kind = size[order] + (d + 1) * observed[order]
-    ends = np.append(np.flatnonzero(np.diff(kind)) + 1, len(kind))  # one past the last pattern of each kind
+    Attributes
+    ----------
+    order : (n,) int64
+        Row numbers, sorted by the side and size of the block they need, rows with equal masks together.
+    """
 
-    start = 0
-    while start < len(rows):
-        lowest = row_rank[start]
-        side, b = divmod(int(kind[lowest]), d + 1)
-        room = max(1, BLOCK_CELLS // (n_components * max(1, b * b)))
-        room_rows = max(1, BLOCK_CELLS // (n_components * d))
-        last = min(lowest + room, ends[np.searchsorted(ends, lowest, side="right")])
-        end = min(np.searchsorted(row_rank, last, side="left"), start + min(4 * room, room_rows))
-        patterns = order[lowest : row_rank[end - 1] + 1]
-        chosen = masks[patterns] if side else ~masks[patterns]
-        yield Block(
-            rows=torch.from_numpy(rows[start:end]),
-            pattern=torch.from_numpy(row_rank[start:end] - lowest),
-            columns=torch.from_numpy(np.nonzero(chosen)[1].reshape(len(patterns), b)),
-            observed=bool(side),
-        )
-        start = end
+    def __init__(self, mask: NDArray):
+        n, self._d = mask.shape
+        packed = np.ascontiguousarray(np.packbits(mask, axis=1))
+        keys = packed.view([("", np.void, packed.shape[1])]).ravel() if self._d else np.zeros(n)
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        masks = mask[first]
+        n_observed = masks.sum(axis=1)
+        observed = n_observed <= self._d - n_observed
+        size = np.where(observed, n_observed, self._d - n_observed)
+        by_kind = np.lexsort((size, observed))
+        self._masks = masks[by_kind]
+        self._kind = size[by_kind] + (self._d + 1) * observed[by_kind]
+        rank = np.empty_like(by_kind)
+        rank[by_kind] = np.arange(len(by_kind))
+        row_rank = rank[inverse.ravel()]
+        self.order = np.argsort(row_rank, kind="stable")
+        self._row_rank = row_rank[self.order]
+
+    def blocks(self, n_components: int) -> list[Block]:
+        """The ordered rows cut into pieces of work of bounded size."""
+        # One past the last pattern of each kind, that is side and size.
+        ends = np.append(np.flatnonzero(np.diff(self._kind)) + 1, len(self._kind))
+        blocks = []
+        start, n = 0, len(self.order)
+        while start < n:
+            lowest = self._row_rank[start]
+            observed, b = divmod(int(self._kind[lowest]), self._d + 1)
+            room = max(1, BLOCK_CELLS // (n_components * max(1, b * b)))
+            room_rows = max(1, BLOCK_CELLS // (n_components * self._d))
+            last = min(lowest + room, ends[np.searchsorted(ends, lowest, side="right")])
+            end = int(min(np.searchsorted(self._row_rank, last), start + min(4 * room, room_rows)))
+            chosen = self._masks[lowest : self._row_rank[end - 1] + 1]
+            blocks.append(
+                Block(
+                    rows=slice(start, end),
+                    pattern=torch.from_numpy(self._row_rank[start:end] - lowest),
+                    columns=torch.from_numpy(np.nonzero(chosen == bool(observed))[1].reshape(len(chosen), b)),
+                    observed=bool(observed),
+                )
+            )
+            start = end
+        return blocks

@@ -18,7 +18,7 @@ def check_can_render() -> None:
     """Raise, in one sentence, where jinja2 or matplotlib is not installed, before long work is lost."""
     absent = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
     if absent:
-        raise ImportError(
+        raise ModuleNotFoundError(
             f'The HTML report needs {" and ".join(absent)}; install with: pip install "stablemiss[report]".'
         )
 

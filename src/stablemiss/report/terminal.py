@@ -27,7 +27,7 @@ def terminal_table(table: dict[str, Any]) -> Table:
     """
     view = Table(
         title=f"Gap to Optimal (RMSE minus Optimal's), trained at {percent(table['train_level'])} missing",
-        caption="bold: best, underlined: second, *: as trained, †: worse than constant",
+        caption="bold best, underlined second, * as trained, † worse than constant",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
         show_edge=False,

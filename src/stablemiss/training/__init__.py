@@ -2,9 +2,10 @@
 
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
-from stablemiss.training.loop import Stage, Step, minimise, train
+from stablemiss.training.loop import Stage, Step, minimise, run_stages
 from stablemiss.training.optimisers import MakeOptimiser, adamw
 from stablemiss.training.rows import CHUNK, Rows, mean_loss, to_device
+from stablemiss.training.threads import torch_threads
 
 __all__ = [
     "CHUNK",
@@ -17,6 +18,7 @@ __all__ = [
     "adamw",
     "mean_loss",
     "minimise",
+    "run_stages",
     "to_device",
-    "train",
+    "torch_threads",
 ]

@@ -19,8 +19,9 @@ from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, torch_randomness
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
-from stablemiss.training.optimisers import MakeOptimiser, adamw
+from stablemiss.training.optimisers import MakeOptimiser
 from stablemiss.training.rows import Rows
+from stablemiss.training.threads import torch_threads
 
 # What a learning rate is multiplied by when patience is lost.
 CUT = 0.3
@@ -33,11 +34,11 @@ class Step:
     Attributes
     ----------
     loss : callable
-        Batch → scalar tensor. It may draw from torch's own generators: `train` seeds them.
+        Batch → scalar tensor. It may draw from torch's own generators: `run_stages` seeds them.
     parameters : sequence of tensors
         What this step moves. Whatever else the loss depends on gets no gradient from it.
     optimiser : callable
-        Parameters → torch optimiser: `adamw` with its settings, or such as ``partial(torch.optim.SGD, lr=1.0)``.
+        Parameters → torch optimiser, such as ``adamw(1e-3)`` or ``partial(torch.optim.SGD, lr=1.0)``.
     clip : float
         Largest norm of the gradient. Lower is safer against a rare wild batch and, far below the usual norm,
         slower; infinity turns it off.
@@ -47,7 +48,7 @@ class Step:
 
     loss: Callable[[Rows], Tensor]
     parameters: Sequence[Tensor]
-    optimiser: MakeOptimiser = adamw()
+    optimiser: MakeOptimiser
     clip: float = 5.0
     every: int = 1
 
@@ -82,6 +83,9 @@ class Stage:
     min_batches : int
         An epoch makes as many whole passes over the rows as it needs for this many batches. Raise it where
         a pass is few steps (small tables, full batches), so that scores are not taken at every step.
+    n_threads : int, optional
+        Processor threads. One is best for steps of a millisecond, see `torch_threads`; None leaves it to
+        torch, which is best for long ones.
     """
 
     name: str
@@ -94,9 +98,10 @@ class Stage:
     patience: int = 10
     cuts: int = 0
     min_batches: int = 1
+    n_threads: int | None = None
 
 
-def train(stages: Sequence[Stage], rng: Rng, progress: Silence) -> list[History]:
+def run_stages(stages: Sequence[Stage], rng: Rng, progress: Silence) -> list[History]:
     """Run the stages one after the other; afterwards every module holds its best epoch.
 
     A loss or score that is not finite is treated like lost patience: back to the best parameters, lower
@@ -112,7 +117,7 @@ def train(stages: Sequence[Stage], rng: Rng, progress: Silence) -> list[History]
         Decides the order of the rows and all that torch draws inside losses. The process's own random state
         stays untouched.
     progress : Silence
-        Told each epoch's last loss and score.
+        Told each epoch's score.
 
     Returns
     -------
@@ -125,18 +130,22 @@ def train(stages: Sequence[Stage], rng: Rng, progress: Silence) -> list[History]
 
     >>> import numpy as np
     >>> from stablemiss.data import MaskedData
+    >>> from stablemiss.training import adamw
     >>> x = np.linspace(-1, 1, 64)[:, None]
     >>> rows = Rows.of(MaskedData.of(x, x == x, 3 * x), torch.device("cpu"))
     >>> line = nn.Linear(1, 1)
     >>> loss = lambda batch: ((line(batch.values) - batch.target) ** 2).mean()
     >>> step = Step(loss, list(line.parameters()), adamw(learning_rate=0.1))
     >>> stage = Stage("line", line, rows, [step], lambda: float(loss(rows)), batch_size=16)
-    >>> [history] = train([stage], np.random.default_rng(0), Silence())
+    >>> [history] = run_stages([stage], np.random.default_rng(0), Silence())
     >>> history.best_score < 0.01 < history.scores[0]
     True
     """
-    with torch_randomness(rng):
-        return [_run(stage, rng, progress) for stage in stages]
+    histories = []
+    for stage in stages:
+        with torch_randomness(rng), torch_threads(stage.n_threads):
+            histories.append(_run(stage, rng, progress))
+    return histories
 
 
 def minimise(
@@ -172,7 +181,9 @@ def minimise(
 class _Descent:
     """An optimiser at work on its parameters."""
 
-    def __init__(self, parameters: Sequence[Tensor], optimiser: MakeOptimiser, clip: float, slower: float = 1.0):
+    def __init__(
+        self, parameters: Sequence[Tensor], optimiser: MakeOptimiser, clip: float, slower: float = 1.0
+    ):
         self.parameters = list(parameters)
         self.clip = clip
         self.optimiser = optimiser(self.parameters)
@@ -261,12 +272,11 @@ def _has_diverged(history: History) -> bool:
 
 def _tell_divergence(history: History) -> None:
     what = (
-        f'Training of "{history.stage}" diverged: in epoch {len(history.losses)} a loss or the validation score '
-        "was not finite."
+        f'Training of "{history.stage}" diverged: in epoch {len(history.losses)} a loss or the validation '
+        "score was not finite."
     )
-    advice = "Lower learning_rate, and look for extreme values in the features and the target."
+    advice = "Lower the learning rate, and look for extreme values in the features and the target."
     if history.best_epoch == 0:
         raise FloatingPointError(f"{what} Nothing had been learnt before. {advice}")
-    warnings.warn(
-        f"{what} The parameters of epoch {history.best_epoch} are kept. {advice}", RuntimeWarning, stacklevel=4
-    )
+    kept = f"The parameters of epoch {history.best_epoch} are kept."
+    warnings.warn(f"{what} {kept} {advice}", RuntimeWarning, stacklevel=4)

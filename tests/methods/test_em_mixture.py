@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from stablemiss.data import MaskedData
+from stablemiss.datasets import make_gaussian, make_gaussian_mix
+from stablemiss.estimators import MissingRegressor
+from stablemiss.methods import EMMixture
+from stablemiss.missingness import LEVELS, MAR, MCARIndependent, MCARWindow
+from stablemiss.progress import Silence
+from stablemiss.tasks import Classification
+
+
+def gap_shares(population, law, train_level, n_rows, n_test, seed, **settings):
+    """RMSE of the fitted mixture over the Bayes-optimal RMSE, minus one, at each test level."""
+    rng = np.random.default_rng(seed)
+    X, y = population.draw(n_rows, rng)
+    law = law(train_level).fit(X, rng)
+    model = MissingRegressor(EMMixture(**settings), random_state=seed, on_unseen_missing="ignore")
+    model.fit(law.hide(X, rng), y)
+    shares = []
+    for level in LEVELS:
+        X, y = population.draw(n_test, rng)
+        X = law.at(level).hide(X, rng)
+        rmse, optimal = (np.sqrt(np.mean((p - y) ** 2)) for p in (model.predict(X), population.bayes(X)))
+        shares.append(rmse / optimal - 1)
+    return shares
+
+
+@pytest.mark.parametrize("law", [MAR, MCARWindow])
+def test_close_to_optimal_at_every_level_on_a_small_mixture(law):
+    population = make_gaussian_mix(n_features=10, random_state=1)
+    shares = gap_shares(population, law, 0.3, n_rows=4000, n_test=4000, seed=1)
+    assert max(shares) < 0.05
+
+
+def test_one_gaussian_is_enough_for_gaussian_data():
+    population = make_gaussian(n_features=8, random_state=0)
+    shares = gap_shares(population, MCARIndependent, 0.5, n_rows=3000, n_test=3000, seed=0, n_components=1)
+    assert max(shares) < 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [11, 12, 13])
+@pytest.mark.parametrize("level", [0.1, 0.5])
+@pytest.mark.parametrize("law", [MAR, MCARWindow])
+def test_within_three_percent_of_optimal_at_full_size(law, level, seed):
+    """16,384 rows, 50 features, the number of components unknown: at most 3% above Optimal at every level."""
+    population = make_gaussian_mix(random_state=seed)
+    assert max(gap_shares(population, law, level, n_rows=16384, n_test=16384, seed=seed)) <= 0.03
+
+
+def test_classes_with_different_shapes_but_one_centre_are_told_apart():
+    """A quadratic boundary, which no linear classifier finds."""
+    rng = np.random.default_rng(0)
+    target = rng.integers(2, size=2000)
+    values = rng.normal(size=(2000, 2)) * np.where(target[:, None] == 1, 3.0, 0.5)
+    mask = rng.random(values.shape) > 0.2
+    data = MaskedData.of(values, mask, target)
+    task = Classification(np.array([0, 1]))
+    fitted = EMMixture().fit(data.rows(np.arange(1700)), data.rows(np.arange(1700, 2000)), task, rng, Silence())
+    accuracy = np.mean(fitted.predict(values, mask).argmax(axis=1) == target)
+    assert accuracy > 0.8
+
+
+def test_an_all_missing_row_gets_the_mean():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    y = X.sum(axis=1) + 5
+    model = MissingRegressor("em_mixture", random_state=0, on_unseen_missing="ignore").fit(X, y)
+    assert model.predict(np.full((1, 3), np.nan))[0] == pytest.approx(5, abs=0.3)

@@ -1,0 +1,168 @@
+"""What is special about StableMiss: a predictor for each mask, from one network."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import make_blobs
+
+from stablemiss.data import MaskedData
+from stablemiss.methods.stablemiss import StableMiss, StableMissPredictor
+from stablemiss.progress import Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Classification, Regression
+
+ARCHITECTURES = [StableMiss(), StableMiss("mlp", hidden=32), StableMiss("mlp", hidden=32, rank=4)]
+NAMES = ["linear", "mlp", "low rank"]
+
+
+def fit(method, data, task, seed=0):
+    """The last fifth of the rows validates."""
+    n = len(data) - len(data) // 5
+    train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
+    return method.fit(train, valid, task, to_rng(seed), Silence())
+
+
+def twins(seed, n=600, observed=0.7):
+    """Y = X₁ + X₂ + X₃ where X₁ = X₂: the coefficient of each twin must double when the other is hidden."""
+    rng = to_rng(seed)
+    values = rng.normal(size=(n, 3))
+    values[:, 1] = values[:, 0]
+    return values, rng.uniform(size=(n, 3)) < observed, values.sum(axis=1)
+
+
+def best_answer(values, mask):
+    """E[y | observed] for the twins."""
+    twin = np.where(mask[:, 0], values[:, 0], values[:, 1]) * (mask[:, 0] | mask[:, 1])
+    return 2.0 * twin + values[:, 2] * mask[:, 2]
+
+
+@pytest.mark.parametrize("method", ARCHITECTURES, ids=NAMES)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_hidden_twin_is_made_up_for_by_the_other(method, seed):
+    """No single linear map can do that: with one coefficient per column the gap is 0.33 at best."""
+    values, mask, y = twins(seed, n=1500)
+    task = Regression.of(y)
+    predictor = fit(method, MaskedData.of(values, mask, task.encode(y)), task, seed)
+    new, new_mask, _ = twins(seed + 100)
+    gap = task.decode(predictor.predict(new, new_mask)) - best_answer(new, new_mask)
+    assert np.mean(gap**2) < 0.02
+
+
+def test_several_outputs_are_learnt_together():
+    values, mask, y = twins(3)
+    target = np.column_stack([y, -3.0 * values[:, 2]])
+    task = Regression.of(target)
+    predictor = fit(StableMiss(), MaskedData.of(values, mask, task.encode(target)), task)
+    complete = np.ones_like(mask)
+    error = task.decode(predictor.predict(values, complete)) - target
+    assert (np.mean(error**2, axis=0) < 0.05 * target.var(axis=0)).all()
+
+
+@pytest.mark.parametrize("method", ARCHITECTURES, ids=NAMES)
+@pytest.mark.parametrize("n", [100, 300])
+def test_blobs_are_told_apart(method, n):
+    values, labels = make_blobs(n_samples=n, random_state=0, cluster_std=0.6)
+    values = (values - values.mean(axis=0)) / values.std(axis=0)
+    task = Classification.of(labels)
+    mask = to_rng(0).uniform(size=values.shape) < 0.95
+    predictor = fit(method, MaskedData.of(values, mask, task.encode(labels)), task)
+    assert np.mean(task.decode(predictor.predict(values, mask)) == labels) > 0.9
+
+
+def test_a_target_of_noise_is_predicted_by_little_more_than_its_mean():
+    rng = to_rng(0)
+    data = MaskedData.of(
+        rng.normal(size=(300, 8)), rng.uniform(size=(300, 8)) < 0.5, rng.normal(size=(300, 1))
+    )
+    predictor = fit(StableMiss(), data, Regression(np.zeros(1), np.ones(1), single=True))
+    assert np.std(predictor.predict(data.values, data.mask)) < 0.4
+
+
+@pytest.mark.parametrize("method", ARCHITECTURES, ids=NAMES)
+def test_the_state_rebuilds_a_predictor_that_gives_the_same_bits(method):
+    values, mask, y = twins(1, n=100)
+    task = Regression.of(y)
+    predictor = fit(method, MaskedData.of(values, mask, task.encode(y)), task)
+    before = torch.get_rng_state()
+    again = StableMissPredictor.from_state(predictor.state())
+    assert torch.equal(torch.get_rng_state(), before)
+    np.testing.assert_array_equal(again.predict(values, mask), predictor.predict(values, mask))
+
+
+def test_a_state_is_a_copy_that_later_changes_do_not_reach():
+    values, mask, y = twins(1, n=60)
+    task = Regression.of(y)
+    predictor = fit(StableMiss(max_epochs=2), MaskedData.of(values, mask, task.encode(y)), task)
+    again = StableMissPredictor.from_state(predictor.state())
+    with torch.no_grad():
+        for parameter in predictor.network.parameters():
+            parameter.zero_()
+    assert not np.array_equal(again.predict(values, mask), predictor.predict(values, mask))
+
+
+def test_many_rows_are_answered_as_few_and_none_as_none():
+    values, mask, y = twins(2, n=2500)
+    task = Regression.of(y)
+    predictor = fit(StableMiss(max_epochs=3), MaskedData.of(values, mask, task.encode(y)), task)
+    outputs = predictor.predict(values, mask)
+    assert outputs.dtype == np.float64
+    np.testing.assert_allclose(
+        outputs[1020:1030], predictor.predict(values[1020:1030], mask[1020:1030]), atol=1e-5
+    )
+    assert predictor.predict(values[:0], mask[:0]).shape == (0, 1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_very_few_rows_and_no_validation_rows_are_enough(n):
+    values, mask, y = twins(0, n=n)
+    task = Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y))
+    predictor = StableMiss().fit(data, data.rows(np.arange(0)), task, to_rng(0), Silence())
+    assert np.isfinite(predictor.predict(values, mask)).all()
+
+
+def test_rows_of_weight_zero_are_not_learnt_from():
+    values, mask, y = twins(0)
+    wrong = np.arange(len(y)) % 2 == 0
+    task = Regression.of(y)
+    target = task.encode(np.where(wrong, 100.0, y))
+    predictor = fit(StableMiss(), MaskedData.of(values, mask, target, weight=1.0 - wrong), task)
+    gap = task.decode(predictor.predict(values, mask)) - best_answer(values, mask)
+    assert np.mean(gap**2) < 0.1
+
+
+def test_the_history_tells_the_course_of_training():
+    values, mask, y = twins(0)
+    task = Regression.of(y)
+    predictor = fit(StableMiss(), MaskedData.of(values, mask, task.encode(y)), task)
+    [history] = predictor.history
+    assert history.best_score == min(history.scores) < 0.5 * history.scores[0]
+    assert len(history.scores) == len(history.losses) + 1
+    assert history.ending == "patience"
+
+
+def test_a_small_table_takes_well_under_two_seconds():
+    values, mask, y = twins(0, n=50)
+    task = Regression.of(y)
+    began = time.process_time()
+    fit(StableMiss(), MaskedData.of(values, mask, task.encode(y)), task)
+    assert time.process_time() - began < 2.0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"architecture": "tree"}, 'architecture=\'tree\' is unknown; choose "linear" or "mlp"'),
+        ({"hidden": 0}, "hidden=0 is too small; give at least 1"),
+        ({"layers": -1}, "layers=-1 is too small; give at least 0"),
+        ({"rank": 0}, "rank=0 is too small"),
+        ({"patience": 0}, "patience=0 is too small"),
+    ],
+)
+def test_impossible_hyper_parameters_are_refused_in_a_sentence(wrong, message):
+    values, mask, y = twins(0, n=20)
+    task = Regression.of(y)
+    with pytest.raises(ValueError, match=message):
+        fit(StableMiss(**wrong), MaskedData.of(values, mask, task.encode(y)), task)

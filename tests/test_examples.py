@@ -1,0 +1,45 @@
+"""Every example a reader may copy runs: the code blocks of the pages, and the docstrings."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import stablemiss
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULES = [module.name for module in pkgutil.walk_packages(stablemiss.__path__, "stablemiss.")]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_blocks_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+        exec(compile(block, str(page), "exec"), names)
+
+
+def test_the_first_example_prints_what_the_readme_says(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "README.md").read_text()
+    block, shown = re.search(r"```python\n(.*?)```\n\n((?:    [^\n]*\n)+)", text, flags=re.DOTALL).groups()
+    exec(compile(block, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.split()
+    expected = shown.split()
+    assert len(printed) == len(expected)
+    for ours, theirs in zip(printed, expected, strict=True):
+        try:
+            # Another processor may round sums differently, and a tree may split elsewhere.
+            assert float(ours) == pytest.approx(float(theirs), abs=1.0)
+        except ValueError:
+            assert ours == theirs
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(name)
+    assert doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0

@@ -1,0 +1,65 @@
+"""Early stopping keeps the best epoch."""
+
+import pytest
+import torch
+from torch import nn
+
+from stablemiss.training import EarlyStopping
+
+
+def number(value=0.0):
+    """A module that is one number."""
+    return nn.ParameterList([torch.tensor([value])])
+
+
+def set_to(module, value):
+    with torch.no_grad():
+        module[0].fill_(value)
+
+
+@pytest.mark.parametrize(
+    ("scores", "patience", "lost", "best"),
+    [
+        ([5, 4, 3, 2, 1], 1, [False] * 5, 4),
+        ([5, 4, 4, 3, 9, 9], 2, [False, False, False, False, False, True], 3),
+        ([1, 2, 0, 3, 3, 3], 3, [False, False, False, False, False, True], 2),
+        ([1, 1, 1], 2, [False, False, True], 0),
+    ],
+)
+def test_patience_counts_the_epochs_since_the_best_score(scores, patience, lost, best):
+    stopping = EarlyStopping(number(), patience)
+    assert [stopping.is_lost(epoch, score) for epoch, score in enumerate(scores)] == lost
+    assert stopping.best_epoch == best
+    assert stopping.best_score == scores[best]
+
+
+def test_going_back_restores_the_best_epoch_and_waits_anew():
+    module = number()
+    stopping = EarlyStopping(module, patience=1)
+    for epoch, score in enumerate([3.0, 1.0, 2.0]):
+        set_to(module, float(epoch))
+        lost = stopping.is_lost(epoch, score)
+    assert lost
+    stopping.go_back(2)
+    assert module[0].item() == 1.0
+    assert not stopping.is_lost(2, 2.0)
+    assert stopping.is_lost(3, 2.0)
+
+
+def test_a_score_that_is_not_a_number_is_never_the_best():
+    module = number(7.0)
+    stopping = EarlyStopping(module, patience=2)
+    set_to(module, 1.0)
+    assert not stopping.is_lost(1, float("nan"))
+    stopping.go_back(1)
+    assert module[0].item() == 7.0
+
+
+def test_buffers_are_restored_too():
+    norm = nn.BatchNorm1d(1)
+    stopping = EarlyStopping(norm, patience=1)
+    stopping.is_lost(0, 1.0)
+    norm(torch.randn(8, 1, generator=torch.Generator().manual_seed(0)) + 5.0)
+    assert norm.running_mean.item() != 0.0
+    stopping.go_back(0)
+    assert norm.running_mean.item() == 0.0

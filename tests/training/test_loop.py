@@ -1,0 +1,373 @@
+"""The one loop: what it moves, in which order, when it stops and what it leaves behind."""
+
+import random
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from stablemiss.data import MaskedData
+from stablemiss.progress import Silence
+from stablemiss.training import Rows, Stage, Step, adamw, minimise, run_stages
+from stablemiss.training.loop import CUT
+
+sgd = partial(torch.optim.SGD, lr=0.1)
+
+
+def make_rows(n=20):
+    x = np.linspace(-1.0, 1.0, n)[:, None]
+    return Rows.of(MaskedData.of(x, np.ones_like(x), 2.0 * x), torch.device("cpu"))
+
+
+def numbers(*values):
+    """A module of single numbers."""
+    return nn.ParameterList([torch.tensor([value]) for value in values])
+
+
+def run(*stages, seed=0, progress=None):
+    return run_stages(stages, np.random.default_rng(seed), progress or Silence())
+
+
+def away_from(module, index=0):
+    """A loss that sends one number down by the learning rate in each step of plain descent."""
+    return lambda batch: module[index].sum()
+
+
+def test_the_best_epoch_is_restored_and_patience_ends_the_stage():
+    """The number falls by 0.1 in each epoch; the score likes it best at 0.5, the fifth epoch from 1.0."""
+    module = numbers(1.0)
+    stage = Stage(
+        "stage",
+        module,
+        make_rows(),
+        [Step(away_from(module), list(module), sgd)],
+        score=lambda: abs(module[0].item() - 0.5),
+        max_epochs=50,
+        patience=3,
+    )
+    [history] = run(stage)
+    assert module[0].item() == pytest.approx(0.5)
+    assert history.best_epoch == 5
+    assert history.ending == "patience"
+    assert len(history.losses) == 8
+    assert len(history.scores) == 9
+    assert history.scores[0] == pytest.approx(0.5)
+    assert [loss for (loss,) in history.losses] == pytest.approx(np.arange(1.0, 0.25, -0.1))
+
+
+def test_training_that_only_hurts_leaves_the_start():
+    module = numbers(1.0)
+    step = Step(away_from(module), list(module), sgd)
+    [history] = run(Stage("stage", module, make_rows(), [step], lambda: -module[0].item(), patience=2))
+    assert history.best_epoch == 0
+    assert module[0].item() == 1.0
+
+
+def test_the_limit_of_epochs_holds():
+    module = numbers(1.0)
+    step = Step(away_from(module), list(module), sgd)
+    [history] = run(Stage("stage", module, make_rows(), [step], lambda: module[0].item(), max_epochs=4))
+    assert (history.ending, history.best_epoch) == ("max_epochs", 4)
+
+
+def test_a_cut_goes_back_to_the_best_and_lowers_the_learning_rate():
+    """From 1.0, steps of 0.1 get no nearer to 0.56 than 0.6; smaller ones do."""
+    module = numbers(1.0)
+    step = Step(away_from(module), list(module), sgd)
+
+    def score():
+        return abs(module[0].item() - 0.56)
+
+    stage = Stage("stage", module, make_rows(), [step], score, patience=2, cuts=1)
+    [history] = run(stage)
+    # The best of the first rate is epoch 4; patience is lost two epochs later.
+    assert history.cuts == [6]
+    assert history.best_epoch == 7
+    assert module[0].item() == pytest.approx(0.6 - CUT * 0.1)
+
+
+@pytest.mark.parametrize("n_rows", [1, 7, 30])
+def test_a_step_runs_on_every_kth_batch_counted_through_all_epochs(n_rows):
+    module = numbers(0.0, 0.0)
+    calls = []
+
+    def note(name, index):
+        def loss(batch):
+            calls.append(name)
+            return module[index].sum()
+
+        return loss
+
+    critic = Step(note("critic", 0), [module[0]], sgd)
+    generator = Step(note("generator", 1), [module[1]], sgd, every=5)
+    stage = Stage(
+        "alternation",
+        module,
+        make_rows(n_rows),
+        [critic, generator],
+        score=lambda: module[0].item(),
+        batch_size=10,
+        max_epochs=11,
+    )
+    [history] = run(stage)
+    n_batches = 11 * -(-n_rows // 10)
+    expected = []
+    for number in range(1, n_batches + 1):
+        expected += ["critic"] + ["generator"] * (number % 5 == 0)
+    assert calls == expected
+    # An epoch in which the generator's turn did not come says so.
+    assert (history.losses[0][1] is None) == (n_batches // 11 < 5)
+
+
+def test_a_step_moves_its_own_parameters_only():
+    """Both losses depend on both numbers; each step moves one and leaves no gradient on the other."""
+    module = numbers(1.0, 1.0)
+    seen = []
+
+    def loss(batch):
+        seen.append([part.item() for part in module])
+        assert all(part.grad is None for part in module)
+        return (module[0] * module[1]).sum()
+
+    steps = [Step(loss, [module[0]], sgd), Step(lambda batch: -loss(batch), [module[1]], sgd)]
+    run(Stage("alternation", module, make_rows(), steps, lambda: -module[1].item(), max_epochs=1))
+    assert seen == [[1.0, 1.0], [pytest.approx(0.9), 1.0]]
+    assert [part.item() for part in module] == pytest.approx([0.9, 1.09])
+
+
+def test_stages_run_in_order_and_a_later_one_sees_what_an_earlier_one_learnt():
+    weight, line = numbers(0.0), numbers(0.0)
+    first = Stage(
+        "weights",
+        weight,
+        make_rows(),
+        [Step(lambda batch: (weight[0] - 3.0).square().sum(), list(weight), sgd)],
+        score=lambda: abs(weight[0].item() - 3.0),
+    )
+    second = Stage(
+        "predictor",
+        line,
+        make_rows(),
+        [Step(lambda batch: (line[0] - weight[0]).square().sum(), list(line), sgd)],
+        score=lambda: abs(line[0].item() - 3.0),
+    )
+    histories = run(first, second)
+    assert [history.stage for history in histories] == ["weights", "predictor"]
+    assert weight[0].item() == pytest.approx(3.0, abs=1e-3)
+    assert line[0].item() == pytest.approx(3.0, abs=1e-3)
+
+
+def test_a_full_batch_stage_takes_several_steps_between_scores():
+    module = numbers(1.0)
+    sizes = []
+
+    def loss(batch):
+        sizes.append(len(batch))
+        return module[0].sum()
+
+    stage = Stage(
+        "full batch",
+        module,
+        make_rows(20),
+        [Step(loss, list(module), sgd)],
+        score=lambda: module[0].item(),
+        batch_size=20,
+        max_epochs=2,
+        min_batches=7,
+    )
+    [history] = run(stage)
+    assert sizes == [20] * 14
+    assert len(history.losses) == 2
+
+
+@pytest.mark.parametrize("clip", [0.5, 2.0, float("inf")])
+def test_clipping_bounds_the_gradient(clip):
+    """Plain descent with rate one moves by the clipped gradient; unclipped its norm is 50."""
+    module = numbers(0.0, 0.0)
+    step = Step(
+        lambda batch: 30.0 * module[0].sum() + 40.0 * module[1].sum(),
+        list(module),
+        partial(torch.optim.SGD, lr=1.0),
+        clip=clip,
+    )
+    run(Stage("stage", module, make_rows(), [step], lambda: module[0].item(), max_epochs=1))
+    move = np.array([part.item() for part in module])
+    assert np.linalg.norm(move) == pytest.approx(min(clip, 50.0), rel=1e-4)
+    assert move[0] / move[1] == pytest.approx(0.75)
+
+
+def noisy_fit(seed):
+    """A fit whose loss draws from torch's generators."""
+    module = nn.Linear(1, 1)
+    with torch.no_grad():
+        module.weight.zero_()
+        module.bias.zero_()
+
+    def loss(batch):
+        noise = torch.randn_like(batch.target)
+        return (module(batch.values) - batch.target + 0.1 * noise).square().mean()
+
+    rows = make_rows(50)
+    step = Step(loss, list(module.parameters()), adamw(0.01))
+    stage = Stage(
+        "noisy",
+        module,
+        rows,
+        [step],
+        lambda: float((module(rows.values) - rows.target).square().mean()),
+        batch_size=8,
+        max_epochs=5,
+    )
+    run(stage, seed=seed)
+    return module.weight.item(), module.bias.item()
+
+
+def test_the_same_seed_gives_the_same_result_and_another_seed_another():
+    assert noisy_fit(3) == noisy_fit(3)
+    assert noisy_fit(3) != noisy_fit(4)
+
+
+def test_the_random_state_of_the_process_is_untouched():
+    def states():
+        return str(np.random.get_state()), random.getstate(), torch.get_rng_state().tolist()  # noqa: NPY002
+
+    line = nn.Linear(1, 1)
+    rows = make_rows()
+
+    def loss(batch):
+        return (line(batch.values) + torch.randn_like(batch.target)).square().mean()
+
+    before = states()
+    run(Stage("stage", line, rows, [Step(loss, list(line.parameters()), sgd)], lambda: 0.0, max_epochs=2))
+    assert states() == before
+
+
+def diverging(module, at_call, cuts=0, n_bad=10**9):
+    """A stage whose loss is not finite for `n_bad` calls from `at_call` on."""
+    calls = []
+
+    def loss(batch):
+        calls.append(0)
+        is_bad = at_call <= len(calls) < at_call + n_bad
+        return module[0].sum() * (float("inf") if is_bad else 1.0)
+
+    step = Step(loss, list(module), sgd)
+    return Stage("shaky", module, make_rows(), [step], lambda: module[0].item(), max_epochs=6, cuts=cuts)
+
+
+def test_divergence_after_progress_keeps_the_best_epoch_and_warns():
+    module = numbers(1.0)
+    with pytest.warns(RuntimeWarning, match=r"in epoch 4 .* The parameters of epoch 3 are kept"):
+        [history] = run(diverging(module, at_call=4))
+    assert history.ending == "diverged"
+    assert module[0].item() == pytest.approx(0.7)
+
+
+def test_divergence_before_any_progress_is_an_error():
+    with pytest.raises(FloatingPointError, match=r"Nothing had been learnt before. Lower the learning rate"):
+        run(diverging(numbers(1.0), at_call=1))
+
+
+def test_a_cut_recovers_from_divergence():
+    module = numbers(1.0)
+    [history] = run(diverging(module, at_call=3, cuts=1, n_bad=1))
+    assert history.cuts == [3]
+    assert history.ending == "max_epochs"
+    assert module[0].item() == pytest.approx(0.8 - 3 * CUT * 0.1)
+
+
+def test_a_stage_without_rows_is_refused():
+    module = numbers(1.0)
+    rows = make_rows().take(torch.tensor([], dtype=torch.int64))
+    with pytest.raises(ValueError, match='"empty" has no rows'):
+        run(Stage("empty", module, rows, [Step(away_from(module), list(module), sgd)], lambda: 0.0))
+
+
+def test_the_module_is_in_training_mode_for_steps_and_in_evaluation_mode_for_scores():
+    module = nn.Sequential(nn.Dropout(0.5), nn.Linear(1, 1))
+    modes = []
+
+    def loss(batch):
+        modes.append(("step", module.training))
+        return module(batch.values).square().mean()
+
+    def score():
+        modes.append(("score", module.training, torch.is_grad_enabled()))
+        return 1.0
+
+    step = Step(loss, list(module.parameters()), sgd)
+    run(Stage("modes", module, make_rows(), [step], score, max_epochs=1))
+    assert modes == [("score", False, False), ("step", True), ("score", False, False)]
+    assert not module.training
+
+
+def test_a_stage_has_its_own_number_of_threads():
+    module, seen = numbers(1.0), []
+
+    def loss(batch):
+        seen.append(torch.get_num_threads())
+        return module[0].sum()
+
+    before = torch.get_num_threads()
+    stage = Stage("stage", module, make_rows(), [Step(loss, list(module), sgd)], lambda: 0.0, max_epochs=1)
+    run(stage, replace(stage, n_threads=before + 1))
+    assert seen == [before, before + 1]
+    assert torch.get_num_threads() == before
+
+
+class Notes(Silence):
+    def __init__(self):
+        self.told = []
+
+    def start(self, what, total=None):
+        self.told.append(("start", what, total))
+
+    def update(self, done, note=""):
+        self.told.append(("update", done, note))
+
+    def finish(self):
+        self.told.append(("finish",))
+
+
+def test_progress_is_told_each_epoch_and_finished_even_after_an_error():
+    module, notes = numbers(1.0), Notes()
+    step = Step(away_from(module), list(module), sgd)
+    run(Stage("stage", module, make_rows(), [step], lambda: module[0].item(), max_epochs=2), progress=notes)
+    assert notes.told == [
+        ("start", "stage", 2),
+        ("update", 1, "validation 0.9"),
+        ("update", 2, "validation 0.8"),
+        ("finish",),
+    ]
+    notes = Notes()
+    broken = Step(lambda batch: module[5].sum(), list(module), sgd)
+    with pytest.raises(IndexError):
+        run(Stage("stage", module, make_rows(), [broken], lambda: 0.0), progress=notes)
+    assert notes.told[-1] == ("finish",)
+
+
+def test_a_small_problem_can_be_minimised_within_a_loss():
+    """Each batch first solves its own problem, then moves the parameter towards the solution."""
+    module = numbers(0.0)
+    found = []
+
+    def loss(batch):
+        inner = torch.zeros(1, requires_grad=True)
+        minimise(lambda: (inner - 3.0).square().sum(), [inner], partial(torch.optim.SGD, lr=0.25), n_steps=20)
+        found.append(inner.item())
+        return (module[0] - inner.detach()).square().sum()
+
+    step = Step(loss, list(module), sgd)
+    run(Stage("outer", module, make_rows(), [step], lambda: abs(module[0].item() - 3.0), max_epochs=60))
+    assert found == pytest.approx([3.0] * 60, abs=1e-4)
+    assert module[0].item() == pytest.approx(3.0, abs=1e-3)
+
+
+def test_minimise_works_where_gradients_are_off():
+    place = torch.tensor([4.0], requires_grad=True)
+    with torch.no_grad():
+        minimise(lambda: place.square().sum(), [place], partial(torch.optim.SGD, lr=0.5), n_steps=1)
+    assert place.item() == 0.0

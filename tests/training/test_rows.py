@@ -1,0 +1,79 @@
+"""Rows on a device and the batches made of them."""
+
+import numpy as np
+import pytest
+import torch
+
+from stablemiss.data import MaskedData
+from stablemiss.training import CHUNK, Rows, mean_loss, to_device
+
+CPU = torch.device("cpu")
+
+
+def make_rows(n, target=None, weight=None):
+    values = np.arange(2.0 * n).reshape(n, 2)
+    mask = np.arange(2 * n).reshape(n, 2) % 3 > 0
+    target = values[:, :1] if target is None else target
+    return Rows.of(MaskedData.of(values, mask, target, weight), CPU)
+
+
+def test_rows_are_single_precision_with_hidden_cells_zero():
+    rows = make_rows(4)
+    assert rows.values.dtype == rows.mask.dtype == rows.target.dtype == rows.weight.dtype == torch.float32
+    assert (rows.values[rows.mask == 0] == 0).all()
+    assert make_rows(4, target=np.array([0, 1, 1, 0])).target.dtype == torch.int64
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 31, 33, 100])
+@pytest.mark.parametrize("size", [1, 16, 1000])
+def test_batches_hold_every_row_once_and_have_even_sizes(n, size):
+    for rng in (None, np.random.default_rng(n)):
+        batches = list(make_rows(n).batches(size, rng))
+        sizes = [len(batch) for batch in batches]
+        assert sorted(torch.cat([batch.index for batch in batches]).tolist()) == list(range(n))
+        assert len(batches) == make_rows(n).n_batches(size)
+        assert 1 <= min(sizes) <= max(sizes) <= size
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_batch_keeps_all_parts_of_a_row_together():
+    rows = make_rows(20, weight=np.arange(1.0, 21.0))
+    for batch in rows.batches(7, np.random.default_rng(0)):
+        for part in ("values", "mask", "target", "weight"):
+            torch.testing.assert_close(getattr(batch, part), getattr(rows, part)[batch.index])
+
+
+def test_the_order_comes_from_the_generator_alone():
+    def order(seed):
+        return torch.cat([batch.index for batch in make_rows(50).batches(8, np.random.default_rng(seed))])
+
+    assert order(1).tolist() == order(1).tolist()
+    assert order(1).tolist() != order(2).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 5, CHUNK, CHUNK + 1])
+def test_the_mean_loss_is_the_weighted_mean_over_all_chunks(n):
+    weight = np.random.default_rng(n).uniform(0.0, 2.0, size=n) * (np.arange(n) % 4 != 1)
+    rows = make_rows(n, weight=weight)
+    expected = np.average(2.0 * np.arange(n), weights=weight)
+    assert mean_loss(lambda batch: batch.target[:, 0], rows) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_mean_loss_asks_for_no_gradients():
+    rows, factor = make_rows(3), torch.ones(1, requires_grad=True)
+    with torch.enable_grad():
+        assert mean_loss(lambda batch: _without_gradient(factor * batch.target[:, 0]), rows) == pytest.approx(
+            2.0
+        )
+
+
+def _without_gradient(losses):
+    assert not losses.requires_grad
+    return losses
+
+
+def test_auto_finds_a_device_and_an_absent_gpu_is_refused_in_a_sentence(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert to_device("auto") == CPU
+    with pytest.raises(ValueError, match='torch sees no GPU; use device="auto" or "cpu"'):
+        to_device("cuda")
