@@ -52,7 +52,7 @@ class MaskedData:
     ) -> MaskedData:
         """Build from arrays: hidden cells become zero, weights get mean one, shapes are checked."""
         mask = np.asarray(mask, dtype=bool)
-        values = hide(np.asarray(values, dtype=np.float64), mask)
+        values = np.asarray(values, dtype=np.float64)
         target = np.asarray(target)
         n, d = values.shape
         weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -61,6 +61,7 @@ class MaskedData:
                 f"values {values.shape}, mask {mask.shape}, target {target.shape} and weight {weight.shape} "
                 "must agree in their rows, and values and mask in their columns."
             )
+        values = hide(values, mask)
         if not np.isfinite(values).all():
             raise ValueError("Observed values must be finite; mark NaN and inf as hidden or remove them.")
         if n and not weight.sum() > 0:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -35,18 +33,3 @@ def to_rng(random_state: Any = None) -> Rng:
 def draw_seed(rng: Rng) -> int:
     """One non-negative 31-bit seed, for libraries that take an int."""
     return int(rng.integers(2**31 - 1))
-
-
-@contextmanager
-def torch_randomness(rng: Rng) -> Iterator[None]:
-    """Inside the block torch's global generators follow `rng`; afterwards they are as they were.
-
-    Layers initialise themselves from torch's global state, which cannot be passed in. This keeps a fit
-    reproducible without moving the state that the caller's own code relies on.
-    """
-    import torch
-
-    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_available() else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(draw_seed(rng))
-        yield

@@ -1,4 +1,4 @@
-"""What is predicted: the target's encoding, the link, the loss. One axis, independent of method and network."""
+"""What is predicted: how targets are encoded, the link, the loss; independent of method and network."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def test_a_newer_format_asks_for_an_update(model):
 def test_a_missing_file_and_a_missing_folder_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no file '.*absent'"):
         read_tree(tmp_path / "absent")
-    with pytest.raises(FileNotFoundError, match=r"The folder '.*nowhere' does not exist; create it"):
+    with pytest.raises(FileNotFoundError, match=r"The folder .*nowhere for .* does not exist; create it"):
         write_tree(tmp_path / "nowhere" / "model", {})
 
 

@@ -57,7 +57,9 @@ def test_classes_with_different_shapes_but_one_centre_are_told_apart():
     mask = rng.random(values.shape) > 0.2
     data = MaskedData.of(values, mask, target)
     task = Classification(np.array([0, 1]))
-    fitted = EMMixture().fit(data.rows(np.arange(1700)), data.rows(np.arange(1700, 2000)), task, rng, Silence())
+    fitted = EMMixture().fit(
+        data.rows(np.arange(1700)), data.rows(np.arange(1700, 2000)), task, rng, Silence()
+    )
     accuracy = np.mean(fitted.predict(values, mask).argmax(axis=1) == target)
     assert accuracy > 0.8
 

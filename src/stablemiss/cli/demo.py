@@ -50,7 +50,7 @@ def demo(
     with plain_errors():
         from stablemiss.report import gap_table, terminal_table, write_report
         from stablemiss.report.html import check_can_render
-        from stablemiss.report.writing import check_folder
+        from stablemiss.writing import check_folder
 
         check_can_render()
         check_folder(output)

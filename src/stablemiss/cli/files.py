@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stablemiss.report.writing import check_folder, whole_file
+from stablemiss.writing import check_folder, whole_file
 
 if TYPE_CHECKING:
     import pyarrow

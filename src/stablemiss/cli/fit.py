@@ -11,7 +11,7 @@ import typer
 
 from stablemiss.cli.errors import plain_errors
 from stablemiss.cli.files import check_column, check_readable, read_table
-from stablemiss.report.writing import check_folder
+from stablemiss.writing import check_folder
 
 if TYPE_CHECKING:
     import pyarrow

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from stablemiss.data import Floats
+from stablemiss.writing import whole_file
 
 ENVIRONMENT = "STABLEMISS_DATA"
 
@@ -135,7 +136,9 @@ class Source:
             content = self.fetch()
             file.parent.mkdir(parents=True, exist_ok=True)
             _digest_note(file).write_text(_sha256(content) + "\n", encoding="ascii")
-            _write_at_once(file, content)
+            # Two processes may fetch at the same time, and one may be stopped: no one must see half a file.
+            with whole_file(file) as unfinished:
+                unfinished.write_bytes(content)
         # Whatever went wrong (no network, a proxy's error page, a read-only folder), the way out is the same.
         except Exception as reason:
             raise FileNotFoundError(
@@ -152,10 +155,3 @@ def _sha256(content: bytes) -> str:
 
 def _digest_note(file: Path) -> Path:
     return file.with_name(file.name + ".sha256")
-
-
-def _write_at_once(file: Path, content: bytes) -> None:
-    # Two processes may fetch at the same time, and one may be stopped: no one must see half a file.
-    part = file.with_name(f"{file.name}.{os.getpid()}.part")
-    part.write_bytes(content)
-    part.replace(file)

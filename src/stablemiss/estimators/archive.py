@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
+
+from stablemiss.writing import whole_file
 
 FORMAT = "stablemiss model"
 FORMAT_VERSION = 1
@@ -54,15 +55,8 @@ def write_tree(path: Path, tree: Any) -> None:
         "document": document,
         "sha256": checksum(FORMAT_VERSION, document, tensors),
     }
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"The folder {str(path.parent)!r} does not exist; create it and save again.")
-    # Written beside the goal, so that the last step is a rename within one file system.
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        beside.write_bytes(save(tensors, metadata=header))
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+    with whole_file(path) as unfinished:
+        unfinished.write_bytes(save(tensors, metadata=header))
 
 
 def read_tree(path: Path) -> Any:

@@ -109,7 +109,10 @@ class MissingEstimator(BaseEstimator, ABC):
         values, mask = encoder.fit_transform(table, train, coded, task, rng)
         data = MaskedData.of(values, mask, coded, weight, encoder.groups)
         progress = Bar() if self.verbose else Silence()
-        predictor = method.fit(data.rows(train), data.rows(valid), task, rng, progress)
+        try:
+            predictor = method.fit(data.rows(train), data.rows(valid), task, rng, progress)
+        finally:
+            progress.finish()
         self._remember(method, encoder, task, predictor)
         return self
 

@@ -52,9 +52,7 @@ class Method(BaseEstimator, ABC):
     predictor: ClassVar[type[Predictor]]
 
     @abstractmethod
-    def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
-    ) -> Predictor:
+    def fit(self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence) -> Predictor:
         """Learn from `train`, decide when to stop and how large to be on `valid`.
 
         Parameters

@@ -18,8 +18,9 @@ from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
 from stablemiss.networks import GeneratedMLP
 from stablemiss.progress import Silence
-from stablemiss.seeding import Rng, torch_randomness
+from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
+from stablemiss.torch_state import torch_randomness
 from stablemiss.training import CHUNK, History, Rows, Stage, Step, adamw, mean_loss, run_stages, to_device
 
 # Between two looks at the validation rows there are at least so many steps, however small the table.
@@ -36,14 +37,15 @@ class StableMissPredictor(Predictor):
     Attributes
     ----------
     network : GeneratedMLP
-        In evaluation mode and single precision, on the processor.
+        In evaluation mode, on the processor, its single-precision parameters held in double precision.
     history : list of History
         The course of training if the predictor was fitted; empty if it was loaded.
     """
 
     def __init__(self, network: GeneratedMLP, history: Sequence[History] = ()):
-        # On the processor also after training on a GPU, so that it answers with the same bits once loaded.
-        self.network = network.cpu().eval()
+        # On the processor also after training on a GPU, so that it answers with the same bits once loaded;
+        # in double precision, so that a row's answer does not depend on the rows beside it.
+        self.network = network.cpu().double().eval()
         self.history = list(history)
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
@@ -51,28 +53,28 @@ class StableMissPredictor(Predictor):
         with torch.no_grad():
             outputs = [
                 self.network(
-                    torch.as_tensor(values[chunk], dtype=torch.float32),
-                    torch.as_tensor(mask[chunk], dtype=torch.float32),
+                    torch.as_tensor(values[chunk], dtype=torch.float64),
+                    torch.as_tensor(mask[chunk], dtype=torch.float64),
                 )
                 for chunk in chunks
             ]
-        return torch.cat(outputs).numpy().astype(np.float64)
+        return torch.cat(outputs).numpy()
 
     def state(self) -> dict[str, Any]:
         return {
             "widths": self.network.widths,
             "hidden": self.network.hidden,
             "rank": self.network.rank,
-            "parameters": {name: part.numpy().copy() for name, part in self.network.state_dict().items()},
+            "parameters": {name: part.float().numpy() for name, part in self.network.state_dict().items()},
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        # Built without storage, since to draw initial parameters would move torch's global generator.
-        with torch.device("meta"):
+        # The parameters drawn here are replaced at once.
+        with torch_randomness(np.random.default_rng(0)):
             network = GeneratedMLP(state["widths"], state["hidden"], state["rank"])
         parameters = {name: torch.tensor(part) for name, part in state["parameters"].items()}
-        network.load_state_dict(parameters, assign=True)
+        network.load_state_dict(parameters)
         return cls(network)
 
 

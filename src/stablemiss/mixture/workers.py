@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
-from typing import Self, TypeVar
+from contextlib import ExitStack
+from typing import Any, Self, TypeVar
 
 import torch
 
 from stablemiss.mixture.patterns import Block
+from stablemiss.torch_state import torch_threads
 
 Result = TypeVar("Result")
 
@@ -30,15 +31,13 @@ class Workers:
 
     def __enter__(self) -> Self:
         self._n_threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        self._pool = ThreadPoolExecutor(self._n_threads)
+        self._stack = ExitStack()
+        self._stack.enter_context(torch_threads(1))
+        self._pool = self._stack.enter_context(ThreadPoolExecutor(self._n_threads))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._pool.shutdown()
-        torch.set_num_threads(self._n_threads)
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
 
     def map(self, blocks: Sequence[Block], work: Callable[[Sequence[Block]], Result]) -> list[Result]:
         """`work` on one share of the blocks per thread; results in a fixed order, so sums repeat exactly."""

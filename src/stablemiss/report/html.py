@@ -11,7 +11,7 @@ from pathlib import Path
 from stablemiss.report.plots import gap_plot
 from stablemiss.report.summary import summarise
 from stablemiss.report.tables import Row, percent
-from stablemiss.report.writing import whole_file
+from stablemiss.writing import whole_file
 
 
 def check_can_render() -> None:

@@ -5,7 +5,6 @@ from stablemiss.training.history import History
 from stablemiss.training.loop import Stage, Step, minimise, run_stages
 from stablemiss.training.optimisers import MakeOptimiser, adamw
 from stablemiss.training.rows import CHUNK, Rows, mean_loss, to_device
-from stablemiss.training.threads import torch_threads
 
 __all__ = [
     "CHUNK",
@@ -20,5 +19,4 @@ __all__ = [
     "minimise",
     "run_stages",
     "to_device",
-    "torch_threads",
 ]

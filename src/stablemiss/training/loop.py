@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from stablemiss.progress import Silence
-from stablemiss.seeding import Rng, torch_randomness
+from stablemiss.seeding import Rng
+from stablemiss.torch_state import torch_randomness, torch_threads
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
 from stablemiss.training.optimisers import MakeOptimiser
 from stablemiss.training.rows import Rows
-from stablemiss.training.threads import torch_threads
 
 # What a learning rate is multiplied by when patience is lost.
 CUT = 0.3

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from stablemiss.report.writing import check_folder, whole_file
+from stablemiss.writing import check_folder, whole_file
 
 
 def test_a_block_that_fails_leaves_the_folder_as_it_was(tmp_path):

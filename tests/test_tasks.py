@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+import torch
+
+from stablemiss.tasks import Classification, Regression, task_from_state
+
+
+@pytest.mark.parametrize("shape", [(50,), (50, 1), (50, 3)])
+def test_regression_targets_go_there_and_back(shape):
+    y = np.random.default_rng(0).normal(1e3, 7.0, size=shape)
+    task = Regression.of(y)
+    target = task.encode(y)
+    np.testing.assert_allclose(target.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(target.std(axis=0), 1)
+    np.testing.assert_allclose(task.decode(target), y)
+    assert task.decode(target).shape == shape
+
+
+def test_a_constant_target_is_centred_and_not_blown_up():
+    task = Regression.of(np.full(9, 0.1) + 1e-17)
+    assert np.abs(task.encode(np.full(9, 0.1))).max() < 1e-12
+
+
+def test_weights_decide_the_mean():
+    assert Regression.of(np.array([0.0, 4.0]), np.array([3.0, 1.0])).mean[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [3, 7, 11], [False, True]])
+def test_classes_go_there_and_back(labels):
+    y = np.array(labels * 4)
+    task = Classification.of(y)
+    outputs = np.eye(len(labels))[task.encode(y)]
+    np.testing.assert_array_equal(task.decode(outputs), y)
+
+
+def test_probabilities_are_the_softmax_and_survive_large_outputs():
+    task = Classification(np.array([0, 1]))
+    outputs = np.array([[0.0, np.log(3.0)], [1e4, -1e4]])
+    np.testing.assert_allclose(task.probabilities(outputs), [[0.25, 0.75], [1.0, 0.0]])
+
+
+def test_losses_equal_their_formulas():
+    regression, classes = Regression.of(np.zeros((4, 2))), Classification(np.array([0, 1]))
+    output, target = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 0.0]])
+    assert regression.row_loss(output, target).tolist() == [5.0]
+    loss = classes.loss(np.array([[0.0, 0.0], [0.0, np.log(3.0)]]), np.array([0, 1]), np.array([1.0, 3.0]))
+    assert loss == pytest.approx((np.log(2) - 3 * np.log(0.75)) / 4)
+
+
+@pytest.mark.parametrize(
+    "task", [Regression.of(np.arange(6.0).reshape(3, 2)), Classification(np.array(["x", "y"]))]
+)
+def test_a_task_is_rebuilt_from_its_state(task):
+    again = task_from_state(task.state())
+    outputs = np.random.default_rng(0).normal(size=(5, 2))
+    np.testing.assert_array_equal(again.decode(outputs), task.decode(outputs))
