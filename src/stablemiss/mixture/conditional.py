@@ -35,16 +35,23 @@ class Posterior:
         log weight + log density of the observed cells, per component.
     deviation : (K, R, d)
         E[x | x_o, component] − mean of the component; at observed cells just x − mean.
-    inverse : (K, U, b, b)
-        The inverted block per component and distinct mask: Σ_oo⁻¹ or Λ_mm⁻¹.
-    cells : (U · b · b,) int64
-        Where the numbers of one component's inverses stand in a (d, d) matrix laid out in a row.
+    factor : (K, U, b, b)
+        Cholesky factor per component and distinct mask, of Σ_oo or of Λ_mm.
+    cells : (U, b · b) int64
+        Where the numbers of a block stand in a (d, d) matrix laid out in a row.
     """
 
     log_joint: torch.Tensor
     deviation: torch.Tensor
-    inverse: torch.Tensor
+    factor: torch.Tensor
     cells: torch.Tensor
+
+    def inverses(self, chosen: torch.Tensor) -> torch.Tensor:
+        """Inverted blocks (n, b · b), Σ_oo⁻¹ or Λ_mm⁻¹, of some of the K · U pairs of component and mask."""
+        k, n_patterns, b, _ = self.factor.shape
+        # The factors are laid out by columns: transposed, each is a contiguous row to be picked as a whole.
+        rows = self.factor.mT.reshape(k * n_patterns, b * b).index_select(0, chosen)
+        return torch.cholesky_inverse(rows.reshape(len(chosen), b, b).mT).mT.reshape(len(chosen), b * b)
 
 
 class Components:
@@ -62,30 +69,35 @@ class Components:
         n_patterns, b = block.columns.shape
         deviation = torch.where(mask, values - self.means[:, None], 0.0)
         matrices = self.covariances if block.observed else self.precisions
-        cells = (block.columns[:, :, None] * d + block.columns[:, None, :]).reshape(-1)
-        chosen = matrices.reshape(k, d * d).gather(1, cells.expand(k, -1))
+        cells = (block.columns[:, :, None] * d + block.columns[:, None, :]).reshape(n_patterns, b * b)
+        chosen = matrices.reshape(k, d * d).gather(1, cells.reshape(-1).expand(k, -1))
         factor, _ = torch.linalg.cholesky_ex(chosen.reshape(k, n_patterns, b, b))
-        inverse = torch.cholesky_inverse(factor).mT  # symmetric; the transpose is the one laid out in rows
         log_det = 2 * factor.diagonal(dim1=2, dim2=3).log().sum(dim=2)[:, block.pattern]
-        # One inverse per row; a copy only where several rows share one.
-        per_row = inverse if n_patterns == len(values) else inverse[:, block.pattern]
+        # One factor per row; a copy only where several rows share one.
+        per_row = factor if n_patterns == len(values) else factor[:, block.pattern]
         where = block.columns[block.pattern].expand(k, -1, -1)
         if block.observed:
             seen = deviation.gather(2, where)
-            solved = (seen[..., None, :] @ per_row)[..., 0, :]
+            solved = _solve(per_row, seen)
             distance = (seen * solved).sum(dim=2)
             deviation = torch.zeros_like(deviation).scatter_(2, where, solved) @ self.covariances
         else:
             pull = deviation @ self.precisions
             distance = (deviation * pull).sum(dim=2)
             unseen = pull.gather(2, where)
-            solved = (unseen[..., None, :] @ per_row)[..., 0, :]
+            solved = _solve(per_row, unseen)
             distance = distance - (unseen * solved).sum(dim=2)
             log_det = log_det + self.log_dets[:, None]
             deviation = deviation.scatter(2, where, -solved)
         n_observed = mask.sum(dim=1, dtype=values.dtype)
         log_density = -0.5 * (n_observed * math.log(2 * math.pi) + log_det + distance)
-        return Posterior(self.log_weights[:, None] + log_density, deviation, inverse, cells)
+        return Posterior(self.log_weights[:, None] + log_density, deviation, factor, cells)
+
+
+def _solve(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """x with A x = right, (…, b), for A given by its Cholesky factor (…, b, b)."""
+    half = torch.linalg.solve_triangular(factor, right[..., None], upper=False)
+    return torch.linalg.solve_triangular(factor.mT, half, upper=True)[..., 0]
 
 
 @dataclass(frozen=True)

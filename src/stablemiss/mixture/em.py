@@ -24,6 +24,9 @@ from stablemiss.mixture.conditional import Components, GaussianMixture
 from stablemiss.mixture.patterns import Block, Patterns
 from stablemiss.mixture.workers import Workers
 
+# A share of a row in a component below which its conditional covariance is left out of the sums.
+NEGLIGIBLE = 1e-9
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -167,7 +170,7 @@ def expect(rows: Rows, parameters: Parameters, workers: Workers) -> Sums:
         weight, first, second, total = _zeros(k), _zeros(k, d), _zeros(k, d, d), _zeros()
         # Conditional covariances are scattered Λ_mm⁻¹, or Σ − Σ P Σ with P the scattered Σ_oo⁻¹. Both are
         # linear in the inverse, so the inverses are summed first and Σ · Σ is applied once at the end.
-        from_missing, from_observed, observed_weight = _zeros(k, d * d), _zeros(k, d * d), _zeros(k)
+        from_missing, from_observed, observed_weight = _zeros(k * d * d), _zeros(k * d * d), _zeros(k)
         for block in blocks:
             posterior = components.posterior(block, rows.values[block.rows], rows.mask[block.rows])
             row_weight = rows.weight[block.rows]
@@ -181,12 +184,15 @@ def expect(rows: Rows, parameters: Parameters, workers: Workers) -> Sums:
             n_patterns = len(block.columns)
             if n_patterns < len(row_weight):
                 share = _zeros(k, n_patterns).index_add_(1, block.pattern, share)
-            inverses = (share[..., None, None] * posterior.inverse).reshape(k, -1)
             if block.observed:
-                from_observed.index_add_(1, posterior.cells, inverses)
                 observed_weight += share.sum(dim=1)
-            else:
-                from_missing.index_add_(1, posterior.cells, inverses)
+            # Most rows clearly belong to one component; inverses that would count for nothing are not made.
+            chosen = torch.nonzero(share.reshape(-1) > NEGLIGIBLE)[:, 0]
+            inverses = posterior.inverses(chosen) * share.reshape(-1)[chosen, None]
+            cells = posterior.cells.index_select(0, chosen % n_patterns)
+            cells += (chosen // n_patterns * (d * d))[:, None]
+            sums = from_observed if block.observed else from_missing
+            sums.index_add_(0, cells.reshape(-1), inverses.reshape(-1))
         return weight, first, second, from_missing, from_observed, observed_weight, total
 
     shares = workers.map(rows.blocks(k), work)

@@ -50,8 +50,7 @@ class MixtureFit:
         self.tolerance, self.max_steps = tolerance, max_steps
         self.rng, self.progress = rng, progress
         self.ridge = RIDGES[0]
-        self.n_steps = 0  # E-steps taken, and the rows × components they went over
-        self.row_steps = 0
+        self.n_steps = 0  # E-steps taken
 
     def fit(self, n_components: int | None, max_components: int, ridge: float | None) -> GaussianMixture:
         """The mixture with the best held-out likelihood among the sizes allowed, refreshed on all rows."""
@@ -78,7 +77,6 @@ class MixtureFit:
 
     def _expect(self, rows: Rows, parameters: Parameters) -> Sums:
         self.n_steps += 1
-        self.row_steps += len(rows) * len(parameters.means)
         return expect(rows, parameters, self.workers)
 
     @property
