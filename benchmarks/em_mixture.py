@@ -119,7 +119,8 @@ def main() -> None:
         train, valid, scale = make_rows(population, law, n, rng)
         fit = CountedFit(train, valid, 1, tolerance=3e-4, max_steps=150, rng=rng, progress=Silence())
         start = time.perf_counter()
-        mixture = fit.fit(options.components, max_components=options.components, ridge=None)
+        fit.fit(options.components, max_components=options.components, ridge=None)
+        mixture = fit.refresh()
         seconds = time.perf_counter() - start
         bare, whole = (
             sum(count * bare_pass(rows, k, of_all) for (rows, k), count in fit.passes.items())

@@ -1,7 +1,10 @@
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import pytest
 
-from stablemiss.data import MaskedData, hide
+from stablemiss.data import MaskedData, centre_and_scale, hide, is_missing, to_table
 
 
 def make_data(n=6, d=3, seed=0):
@@ -15,10 +18,11 @@ def test_hidden_cells_become_zero_whatever_stood_there():
     assert hide(values, np.array([[False, False, True]])).tolist() == [[0.0, 0.0, 3.0]]
 
 
-def test_weights_have_mean_one_also_for_chosen_rows():
+def test_weights_have_mean_one_and_keep_their_proportions_in_parts():
     data = make_data()
     assert data.weight.mean() == pytest.approx(1.0)
-    assert data.rows(np.array([0, 3])).weight.mean() == pytest.approx(1.0)
+    parts = [data.rows(np.array(part)) for part in ([0, 3], [1, 2, 4, 5])]
+    assert sum(part.weight.sum() for part in parts) == pytest.approx(data.weight.sum())
 
 
 def test_hiding_more_never_reveals():
@@ -34,7 +38,10 @@ def test_hiding_more_never_reveals():
     [
         ({"mask": np.ones((6, 2))}, "must agree"),
         ({"target": np.zeros(5)}, "must agree"),
+        ({"groups": np.zeros(2)}, "must agree"),
         ({"weight": np.zeros(6)}, "not all be zero"),
+        ({"weight": [-1, 1, 1, 1, 1, 1]}, "finite and not negative"),
+        ({"weight": [np.nan, 1, 1, 1, 1, 1]}, "finite and not negative"),
         ({"values": np.full((6, 3), np.inf)}, "must be finite"),
     ],
 )
@@ -42,3 +49,43 @@ def test_what_does_not_fit_together_is_refused(change, sentence):
     parts = {"values": np.zeros((6, 3)), "mask": np.ones((6, 3)), "target": np.zeros(6), **change}
     with pytest.raises(ValueError, match=sentence):
         MaskedData.of(**parts)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-15, 1.0, 1e300])
+def test_centre_and_scale_follow_the_unit_and_ignore_holes(unit):
+    column = unit * np.array([1.0, np.nan, 3.0, 5.0])
+    centre, scale = centre_and_scale(column[:, None])
+    assert (centre[0] / unit, scale[0] / unit) == pytest.approx((3.0, np.sqrt(8 / 3)))
+
+
+@pytest.mark.parametrize("cells", [[0.1] * 1000, [1e300] * 9, [0.1 + 0.2, 0.3], [np.nan], [0.0], []])
+def test_cells_equal_up_to_rounding_have_an_infinite_scale(cells):
+    assert centre_and_scale(np.array(cells, dtype=float)[:, None])[1].tolist() == [np.inf]
+
+
+def test_a_weight_counts_like_so_many_rows_and_zero_like_none():
+    column, weight = np.array([1.0, 2.0, 50.0]), np.array([3.0, 1.0, 0.0])
+    weighted = centre_and_scale(column[:, None], weight)
+    np.testing.assert_allclose(weighted, centre_and_scale(np.array([1.0, 1.0, 1.0, 2.0])[:, None]))
+    assert centre_and_scale(column[:, None], np.array([0.0, 1.0, 0.0]))[1] == [np.inf]
+
+
+@pytest.mark.parametrize(
+    "nothing", [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("sNaN")]
+)
+def test_every_word_for_nothing_is_missing(nothing):
+    assert is_missing(nothing)
+    assert np.isnan(to_table([[1.0, nothing]])[0, 1])
+
+
+@pytest.mark.parametrize(
+    "something", ["", "nan", "NA", 0, False, np.inf, Decimal(0), np.datetime64(0, "s"), []]
+)
+def test_all_else_is_not_missing(something):
+    assert not is_missing(something)
+
+
+def test_tables_hold_arrays_so_they_are_compared_by_identity():
+    data = make_data()
+    assert data == data
+    assert data != make_data()

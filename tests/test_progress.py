@@ -1,22 +1,41 @@
+import pytest
+
 from stablemiss.progress import Bar, Silence
 
 
-def test_a_bar_shows_on_standard_error_and_not_on_standard_output(capsys):
+@pytest.fixture
+def terminal(monkeypatch):
+    """Standard error as it would be on a terminal of 100 columns."""
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def test_a_bar_shows_on_standard_error_and_not_on_standard_output(terminal, capsys):
     bar = Bar()
     bar.start("fitting", total=2)
     bar.update(1, "loss 0.5")
     bar.start("more")
     bar.finish()
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    for part in ("fitting", "loss 0.5", "more"):
+        assert part in shown.err
+
+
+def test_a_finished_bar_says_nothing_more(terminal, capsys):
+    bar = Bar()
+    bar.start("fitting")
     bar.finish()
-    bar.update(3)
-    assert capsys.readouterr().out == ""
+    capsys.readouterr()
+    bar.finish()
+    bar.update(3, "late")
+    assert capsys.readouterr() == ("", "")
 
 
-def test_silence_says_nothing(capsys):
+def test_silence_says_nothing(terminal, capsys):
     progress = Silence()
     progress.start("fitting", total=2)
     progress.update(1, "loss 0.5")
     progress.finish()
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err == ""
+    assert capsys.readouterr() == ("", "")

@@ -17,12 +17,33 @@ def test_regression_targets_go_there_and_back(shape):
 
 
 def test_a_constant_target_is_centred_and_not_blown_up():
-    task = Regression.of(np.full(9, 0.1) + 1e-17)
-    assert np.abs(task.encode(np.full(9, 0.1))).max() < 1e-12
+    """The mean of a thousand equal numbers is off by rounding, which is no spread."""
+    y = np.full(1000, 0.1)
+    assert y.mean() != 0.1
+    for weight in (None, np.linspace(0.1, 1, 1000)):
+        task = Regression.of(y, weight)
+        assert np.abs(task.encode(y)).max() < 1e-12
+        np.testing.assert_allclose(task.decode(np.ones((1, 1))), 1.1)
 
 
-def test_weights_decide_the_mean():
-    assert Regression.of(np.array([0.0, 4.0]), np.array([3.0, 1.0])).mean[0] == pytest.approx(1.0)
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e-13, 1e13, 1e160, 1e300])
+def test_the_unit_of_the_target_is_irrelevant(unit):
+    y = np.random.default_rng(0).normal(3.0, 2.0, size=50)
+    task = Regression.of(unit * y)
+    np.testing.assert_allclose(task.encode(unit * y), Regression.of(y).encode(y), rtol=1e-9)
+    np.testing.assert_allclose(task.decode(task.encode(unit * y)), unit * y, rtol=1e-9)
+
+
+def test_weights_decide_the_mean_and_the_scale():
+    """Three rows at 0 and one at 4, told by weights."""
+    task = Regression.of(np.array([0.0, 4.0]), np.array([3.0, 1.0]))
+    assert (task.mean[0], task.scale[0]) == pytest.approx((1.0, np.sqrt(3.0)))
+
+
+@pytest.mark.parametrize("label", ["a", "bb", "z"])
+def test_a_label_that_is_no_class_is_refused(label):
+    with pytest.raises(ValueError, match=f"classes are b, c, but the label {label} came"):
+        Classification(np.array(["b", "c"])).encode(np.array(["b", label]))
 
 
 @pytest.mark.parametrize("labels", [["a", "b", "c"], [3, 7, 11], [False, True]])

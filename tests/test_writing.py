@@ -38,6 +38,46 @@ def test_a_new_file_has_the_rights_of_any_new_file(tmp_path):
     assert os.stat(tmp_path / "a").st_mode == os.stat(tmp_path / "plain").st_mode
 
 
+def test_a_replaced_file_hands_on_its_rights(tmp_path):
+    path = tmp_path / "a"
+    path.write_text("before")
+    path.chmod(0o640)
+    with whole_file(path) as unfinished:
+        unfinished.write_text("after")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_a_link_and_what_it_points_to_is_written(tmp_path, exists):
+    (tmp_path / "far").mkdir()
+    real, link = tmp_path / "far" / "real.csv", tmp_path / "link"
+    if exists:
+        real.write_text("before")
+    link.symlink_to(real)
+    with whole_file(link) as unfinished:
+        assert unfinished.parent == real.parent
+        unfinished.write_text("after")
+    assert link.is_symlink()
+    assert real.read_text() == "after"
+
+
+def test_a_pipe_is_refused_and_left_alone(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    (tmp_path / "link").symlink_to(pipe)
+    for path in (pipe, tmp_path / "link", "/dev/null"):
+        with pytest.raises(FileExistsError, match="is a device or a pipe"):
+            check_folder(path)
+    assert pipe.is_fifo()
+
+
+def test_the_longest_name_works(tmp_path):
+    path = tmp_path / ("n" * 251 + ".csv")
+    with whole_file(path) as unfinished:
+        assert unfinished.suffix == ".csv"
+    assert path.exists()
+
+
 def test_an_absent_folder_and_a_folder_as_file_are_refused_in_a_sentence(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
         check_folder(tmp_path / "no" / "a.csv")

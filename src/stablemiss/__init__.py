@@ -12,6 +12,7 @@ _HOME = {
     "MissingClassifier": "stablemiss.estimators",
     "StableMissRegressor": "stablemiss.estimators",
     "StableMissClassifier": "stablemiss.estimators",
+    "UnseenMissingWarning": "stablemiss.estimators",
     "load_model": "stablemiss.estimators",
 }
 
@@ -20,6 +21,7 @@ __all__ = [
     "MissingRegressor",
     "StableMissClassifier",
     "StableMissRegressor",
+    "UnseenMissingWarning",
     "load_model",
 ]
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         MissingRegressor,
         StableMissClassifier,
         StableMissRegressor,
+        UnseenMissingWarning,
         load_model,
     )
 

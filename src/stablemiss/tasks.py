@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.data import Floats
+from stablemiss.data import Floats, centre_and_scale
 
 if TYPE_CHECKING:
     import torch
@@ -72,11 +72,9 @@ class Regression(Task):
         """Mean and standard deviation from the training rows' targets, (n,) or (n, d)."""
         y = np.asarray(y, dtype=np.float64)
         columns = y.reshape(len(y), -1)
-        mean = np.average(columns, axis=0, weights=weight)
-        scale = np.sqrt(np.average((columns - mean) ** 2, axis=0, weights=weight))
-        # A constant target can have a spread of rounding size; dividing by it would make noise of it.
-        scale[scale <= 1e-12 * np.maximum(1.0, np.abs(mean))] = 1.0
-        return cls(mean, scale, single=y.ndim == 1)
+        mean, scale = centre_and_scale(columns, weight)
+        # A constant target has no scale, but its outputs must be decoded to something finite.
+        return cls(mean, np.where(np.isinf(scale), 1.0, scale), single=y.ndim == 1)
 
     def encode(self, y: NDArray) -> Floats:
         columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -117,7 +115,14 @@ class Classification(Task):
         return cls(np.unique(y))
 
     def encode(self, y: NDArray) -> NDArray[np.int64]:
-        return np.searchsorted(self.classes, y).astype(np.int64)
+        codes = np.searchsorted(self.classes, y).astype(np.int64)
+        unknown = self.classes[np.minimum(codes, self.d_output - 1)] != y
+        if unknown.any():
+            raise ValueError(
+                f"The classes are {', '.join(map(str, self.classes))}, but the label "
+                f"{np.asarray(y)[unknown][0]} came. Leave such rows out, or learn the classes from them too."
+            )
+        return codes
 
     def decode(self, output: Floats) -> NDArray:
         return self.classes[np.argmax(output, axis=1)]

@@ -34,6 +34,17 @@ def test_errors_of_the_program_keep_their_traceback(error):
         end_with(error)
 
 
+def test_parameters_of_python_become_flags(capsys):
+    with plain_errors():
+        warnings.warn('Or set on_unseen_missing="ignore" to accept this.', UserWarning, stacklevel=1)
+    with pytest.raises(typer.Exit):
+        end_with(ValueError("May be left out with allow_missing_columns=True; they count as missing."))
+    assert capsys.readouterr().err == (
+        "Warning: Or use --on-unseen-missing ignore to accept this.\n"
+        "Error: May be left out with --allow-missing-columns; they count as missing.\n"
+    )
+
+
 def test_warnings_are_told_plainly_and_once(capsys):
     with plain_errors():
         for _ in range(2):

@@ -77,13 +77,60 @@ def test_mistakes_are_told_in_one_sentence(refuse, houses, tmp_path):
 def test_a_target_without_any_value_or_of_dates_is_refused(refuse, tmp_path):
     (tmp_path / "a.csv").write_text("x,y,day\n1,,2024-01-01\n2,NA,2024-01-02\n")
     assert "Column 'y' of a.csv has no value in any row" in refuse("fit", "a.csv", "--target", "y")
-    assert "The target should hold numbers, text" in refuse("fit", "a.csv", "--target", "day")
+    sentence = refuse("fit", "a.csv", "--target", "day")
+    assert "should hold numbers, text or true and false, but column 'day' of a.csv holds date32" in sentence
     assert "no columns left" in refuse("fit", "a.csv", "--target", "x", "--ignore", "y", "--ignore", "day")
 
 
 def test_a_column_of_dates_is_refused_with_advice(refuse, tmp_path):
-    (tmp_path / "a.csv").write_text("x,day\n1,2024-01-01\n2,2024-01-02\n")
-    assert "'day'" in refuse("fit", "a.csv", "--target", "x", "--method", "ols")
+    for first, second in (("2024-01-01", "2024-01-02"), ("31/12/2023", "1/1/2024"), ("12:30:00", "12:31:00")):
+        (tmp_path / "a.csv").write_text(f"x,day\n1,\n1,{first}\n2,{second}\n")
+        sentence = refuse("fit", "a.csv", "--target", "x", "--method", "ols")
+        assert f"Column 'day' of a.csv holds dates or times, such as {first}" in sentence
+        assert "--ignore 'day'" in sentence
+
+
+def test_an_infinite_target_is_named_with_its_row_in_the_file(refuse, tmp_path):
+    (tmp_path / "a.csv").write_text("x,price\n1,\n2,1.5\n3,inf\n")
+    assert "Column 'price' of a.csv is infinite in row 3 (the first is row 1)" in refuse(
+        "fit", "a.csv", "--target", "price", "--method", "ols"
+    )
+
+
+def test_the_row_index_of_pandas_is_not_learnt_from(run, table):
+    shuffled = table.to_pandas().sample(frac=1, random_state=0)
+    shuffled.to_csv("a.csv")
+    shuffled.to_parquet("a.parquet")
+    for name in ("a.csv", "a.parquet"):
+        result = run("fit", name, "--target", "price", "--method", "constant")
+        assert result.exit_code == 0, result.output
+        assert result.stderr.startswith(f"Warning: Left out of {name}, taken for the row index")
+        names = load_model("model.stablemiss").feature_names_in_
+        assert list(names) == ["id", "size", "kind", "dear"]
+
+
+def test_a_word_among_numbers_is_refused_unless_the_numbers_are_names(run, refuse, tmp_path):
+    """One slip would make each number a category, or the target a class for each number."""
+    lines = [f"{i},{i % 7}" for i in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["area,price", *lines, "unknown,3", "3,dear"]))
+    command = ("fit", "a.csv", "--method", "constant", "--target")
+    for target, entry in (("price", "dear"), ("area", "unknown")):
+        sentence = refuse(*command, target)
+        assert f"Column {target!r} of a.csv holds numbers but for a few entries such as {entry!r}" in sentence
+    assert "Column 'area' of a.csv holds numbers but" in refuse(*command, "price", "--classify")
+    allowed = run(*command, "price", "--classify", "--category", "area")
+    assert allowed.exit_code == 0, allowed.output
+    assert load_model("model.stablemiss").encoder_.kinds == ["categories"]
+
+
+def test_categories_are_text_in_csv_and_must_be_in_parquet(run, refuse, tmp_path):
+    table = pyarrow.table({"code": [1, 2] * 10, "y": np.arange(20.0)})
+    write_table(table, tmp_path / "a.csv")
+    write_table(table, tmp_path / "a.parquet")
+    options = ("--target", "y", "--method", "ols", "--category", "code")
+    assert run("fit", "a.csv", *options).exit_code == 0
+    assert run("predict", "model.stablemiss", "a.csv").exit_code == 0
+    assert "Column 'code' of a.parquet holds int64; write it as text" in refuse("fit", "a.parquet", *options)
 
 
 def test_a_fit_that_fails_leaves_the_earlier_model(run, refuse, houses, tmp_path):

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pyarrow
 import pytest
@@ -48,7 +50,9 @@ def test_columns_may_come_in_any_order(run, model, table, tmp_path):
 
 def test_absent_columns_are_refused_unless_allowed(run, refuse, model, tmp_path):
     (tmp_path / "new.csv").write_text("size\n1.0\n")
-    assert "'kind'" in refuse("predict", model, "new.csv")
+    sentence = refuse("predict", model, "new.csv")
+    assert "'kind'" in sentence
+    assert "left out with --allow-missing-columns;" in sentence
     assert run("predict", model, "new.csv", "--allow-missing-columns").exit_code == 0
 
 
@@ -68,6 +72,7 @@ def test_missingness_unseen_in_training_is_warned_of_once_refused_or_ignored(run
     assert warned.exit_code == 0
     assert warned.stderr.startswith("Warning: ")
     assert "'x'" in warned.stderr
+    assert "use --on-unseen-missing ignore to accept this" in warned.stderr
     assert warned.stderr.count("\n") == 1
     refused = run(*command, "--on-unseen-missing", "raise")
     assert refused.exit_code == 2
@@ -85,6 +90,20 @@ def test_a_category_that_looks_like_a_number_in_the_new_file_stays_a_category(ru
     np.testing.assert_allclose(
         read_table(tmp_path / "predictions.csv").column("prediction"), [1, 5], atol=0.5
     )
+
+
+def test_a_word_among_the_numbers_of_a_new_file_is_named(refuse, model, tmp_path):
+    (tmp_path / "new.csv").write_text("size,kind\n1.5,flat\nunknown,flat\n")
+    sentence = refuse("predict", model, "new.csv")
+    assert (
+        "Column 'size' of new.csv should hold numbers, as in training, but holds 'unknown', too" in sentence
+    )
+
+
+def test_without_pyarrow_one_sentence_says_how_to_get_it(refuse, model, houses, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for command in (("predict", model, houses), ("fit", houses, "--target", "price")):
+        assert 'needs pyarrow; install with: pip install "stablemiss[files]"' in refuse(*command)
 
 
 def test_a_model_fitted_on_a_bare_array_takes_columns_by_position(run, tmp_path):

@@ -3,10 +3,12 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import multivariate_normal
 
 from stablemiss.datasets import Population, make_gaussian, make_gaussian_ind, make_gaussian_mix
+from stablemiss.datasets import population as population_module
 
 MAKERS = [make_gaussian, make_gaussian_ind, make_gaussian_mix]
 
@@ -215,6 +217,50 @@ def test_no_components_are_refused():
 
 def test_rows_of_another_width_are_refused():
     population = make_gaussian(n_features=3, random_state=0)
-    for wrong in (np.zeros((2, 4)), np.zeros(3)):
-        with pytest.raises(ValueError, match="3 features"):
-            population.bayes(wrong)
+    with pytest.raises(ValueError, match="3 features"):
+        population.bayes(np.zeros((2, 4)))
+    with pytest.raises(ValueError, match="table of rows and columns"):
+        population.bayes(np.zeros(3))
+
+
+def test_every_sign_for_missing_is_understood_and_infinity_is_refused():
+    population = make_gaussian(n_features=2, random_state=0)
+    expected = population.bayes(np.array([[1.0, np.nan]]))
+    for nothing in (None, pd.NA):
+        np.testing.assert_array_equal(population.bayes(np.array([[1.0, nothing]], dtype=object)), expected)
+    with pytest.raises(ValueError, match="infinite"):
+        population.bayes(np.array([[1.0, np.inf]]))
+
+
+def test_the_shares_of_a_mixture_are_those_of_uniform_numbers():
+    """For two components the smaller share is u / (u + v), u < v: its mean is 1 - log 2, far from 1/2."""
+    shares = [make_gaussian_mix(1, n_components=2, random_state=seed).weights.min() for seed in range(400)]
+    assert np.mean(shares) == pytest.approx(1 - np.log(2), abs=4 * np.std(shares) / 20)
+
+
+def test_the_means_of_a_mixture_are_half_as_spread_as_those_of_one_gaussian():
+    mix = np.ravel([make_gaussian_mix(5, random_state=seed).means for seed in range(60)])
+    one = np.ravel([make_gaussian(5, random_state=seed).means for seed in range(180)])
+    assert mix.std() == pytest.approx(0.5, rel=4 / np.sqrt(2 * len(mix)))
+    assert one.std() == pytest.approx(1.0, rel=4 / np.sqrt(2 * len(one)))
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_the_last_covariance_sets_how_widely_coefficients_scatter_around_two(make, monkeypatch):
+    """Σ with 1ᵀΣ1 = 9 gives a deviation of 3; in a mixture this Σ is the fourth, that of no component."""
+    n_components = 3 if make is make_gaussian_mix else 0
+    sums = iter([100.0] * n_components + [9.0])
+    monkeypatch.setattr(population_module, "_draw_covariance", lambda d, rng: np.eye(d) * next(sums) / d)
+    population = make(n_features=400, random_state=0)
+    assert population.coef.mean() == pytest.approx(2.0, abs=4 * 3 / 20)
+    assert population.coef.std() == pytest.approx(3.0, rel=4 / np.sqrt(800))
+    assert population.intercept == 1.0
+
+
+def test_covariances_are_of_low_rank_but_for_a_diagonal_of_a_hundredth_to_a_tenth():
+    """With one feature Σ = b² + D, so its smallest draws show D; for many, D's trace shows its mean."""
+    covariances = [make_gaussian(1, random_state=seed).covariance[0, 0] for seed in range(2000)]
+    assert 0.01 <= min(covariances) < 0.015
+    smallest = [np.linalg.eigvalsh(make_gaussian(10, random_state=seed).covariance)[:3] for seed in range(50)]
+    assert np.min(smallest) >= 0.01
+    assert 0.08 < np.max(smallest) <= 0.1

@@ -71,3 +71,12 @@ def test_a_handful_of_rows_is_enough_for_target_means(n: int) -> None:
     )
     assert np.isfinite(categories.embedding).all()
     assert np.isfinite(crossed).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_sorted_by_category_still_find_their_category_in_other_folds(seed: int) -> None:
+    """Folds cut from sorted rows as they lie would leave whole categories without a mean."""
+    sample = np.repeat(list("abcde"), 20).astype(object)
+    outputs = np.repeat(np.arange(5.0), 20)[:, None]
+    _, crossed = learn_target_means(list("abcde"), sample, outputs, np.random.default_rng(seed))
+    assert np.corrcoef(crossed[:, 0], outputs[:, 0])[0, 1] > 0.95

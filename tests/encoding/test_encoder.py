@@ -270,15 +270,57 @@ def test_the_state_gives_back_bit_equal_values(seed: int, n_rows: int) -> None:
 
 
 def test_columns_never_missing_in_training_and_missing_now_are_named() -> None:
-    """Absent columns count; unknown categories and columns with known holes do not."""
+    """Absent columns and unknown categories count; columns with known holes do not."""
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.nan], "c": ["x", "y"], "d": [1, 2]})
     encoder, *_ = fit(frame)
     now = pd.DataFrame({"a": [np.nan, 1.0], "b": [np.nan, 1.0], "c": ["never seen", "x"], "d": [1, 2]})
-    assert encoder.unseen_missing(read_table(frame)) == []
-    assert encoder.unseen_missing(read_table(now)) == ["a"]
-    assert encoder.unseen_missing(read_table(now.assign(c=None).drop(columns="d"))) == ["a", "c", "d"]
-    array_encoder, *_ = fit(np.array([[1.0, 2.0], [3.0, 4.0]]))
-    assert array_encoder.unseen_missing(read_table([[1.0, None]])) == ["column 1"]
+
+    def unseen(encoder: TableEncoder, X: Any) -> list[str]:
+        _, mask = encoder.transform(read_table(X), allow_missing_columns=True)
+        return encoder.unseen_missing(mask)
+
+    assert unseen(encoder, frame) == []
+    assert unseen(encoder, now) == ["a", "c"]
+    assert unseen(encoder, now.assign(c="x")) == ["a"]
+    assert unseen(encoder, now.assign(c=None).drop(columns="d")) == ["a", "c", "d"]
+    assert unseen(fit(np.array([[1.0, 2.0], [3.0, 4.0]]))[0], [[1.0, None]]) == ["column 1"]
+
+
+@pytest.mark.parametrize("constant", [0.0, 0.1, -1.7e308])
+def test_a_column_constant_in_training_stays_zero_and_observed_whatever_it_becomes(constant: float) -> None:
+    encoder, *_ = fit(np.full((1000, 1), constant))
+    again = TableEncoder.from_state(encoder.state())
+    for fitted in (encoder, again):
+        values, mask = fitted.transform(read_table([[constant], [1e4], [1.7e308], [None]]))
+        assert values.tolist() == [[0.0]] * 4
+        assert mask.tolist() == [[True], [True], [True], [False]]
+
+
+LABELS = {
+    "integers": [30, 10, 20],
+    "counted": [0, 1, 2],
+    "pairs": pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)]),
+    "strings": ["x", "y", "z"],
+}
+
+
+@pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("order", [[2, 0, 1], [1, 0, 2]])
+def test_labels_of_any_kind_are_matched_in_any_order(labels: Any, order: list[int]) -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    frame = pd.DataFrame(X, columns=labels)
+    expected = fit(X)[0].transform(read_table(X))
+    encoder, *_ = fit(frame)
+    assert_equal(encoder.transform(read_table(frame.iloc[:, order])), expected)
+    assert_equal(encoder.transform(read_table(X)), expected)
+    # Labels that just count the columns of a new frame say nothing about them.
+    assert_equal(encoder.transform(read_table(pd.DataFrame(X))), expected)
+
+
+def test_other_integer_labels_than_in_training_are_refused() -> None:
+    encoder, *_ = fit(pd.DataFrame(np.eye(2), columns=[10, 20]))
+    with pytest.raises(ValueError, match="not in the training table: '30'"):
+        encoder.transform(read_table(pd.DataFrame(np.eye(2), columns=[10, 30])))
 
 
 def test_absent_columns_are_missing_in_every_row_when_allowed() -> None:

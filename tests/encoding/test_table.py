@@ -15,7 +15,8 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stablemiss.encoding.table import Table, missing_cells, read_table
+from stablemiss.data import missing_cells
+from stablemiss.encoding.table import Table, read_table
 
 small = settings(max_examples=40, deadline=None)
 
@@ -122,7 +123,9 @@ def test_every_source_gives_the_same_cells(source: Any, columns: dict[str, tuple
         assert column.dtype == (object if kind == "str" and observed else np.float64)
 
 
-@pytest.mark.parametrize("nothing", [None, np.nan, float("nan"), pd.NA, pd.NaT, Decimal("NaN")], ids=repr)
+@pytest.mark.parametrize(
+    "nothing", [None, np.nan, float("nan"), pd.NA, pd.NaT, Decimal("NaN"), Decimal("sNaN")], ids=repr
+)
 @pytest.mark.parametrize("cells", [[1.5, 2.5], ["a", "b"], [True, False], [Decimal(1), 2]], ids=str)
 def test_all_words_for_nothing_mean_missing(nothing: Any, cells: list[Any]) -> None:
     with_hole = np.array([[cells[0]], [nothing], [cells[1]]], dtype=object)
@@ -227,6 +230,13 @@ def test_labels_that_are_no_strings_are_no_names() -> None:
     assert read_table(pd.DataFrame([[1, 2]], columns=["0", "1"])).names == ["0", "1"]
 
 
+def test_a_record_batch_has_the_names_of_its_table() -> None:
+    table = pa.table({"a": [1.0, None], "b": ["x", "y"]})
+    batch = read_table(table.to_batches()[0])
+    assert batch.names == ["a", "b"]
+    assert_same(batch, read_table(table))
+
+
 def test_reading_changes_nothing_in_the_users_data() -> None:
     array = np.array([[1.0, np.nan], [3.0, 4.0]], order="F")
     before = array.copy()
@@ -259,6 +269,11 @@ REFUSED = {
     ),
     "mixed, pandas": (pd.DataFrame({"age": [1, "n/a"]}), ValueError, r"mixed in column 'age'"),
     "mixed, list": ([[1], ["n/a"]], ValueError, r"mixed in column 0"),
+    "numbers made text by numpy": (
+        np.array([[1.5, "a"], [np.nan, "b"]]),
+        ValueError,
+        r"written as text, such as '1\.5', in column 0.*dtype=object",
+    ),
     "complex": (np.array([[1j]]), ValueError, r"Complex data not supported: column 0"),
     "complex, object": (np.array([[1j]], dtype=object), ValueError, r"Complex data not supported: column 0"),
     "complex, pandas": (pd.DataFrame({"z": [1j]}), ValueError, r"Complex data not supported: column 'z'"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import save
 
-from stablemiss.estimators.archive import FORMAT, ArchiveError, pack, read_tree, unpack, write_tree
+from stablemiss.estimators.archive import FORMAT, ArchiveError, checksum, pack, read_tree, unpack, write_tree
 
 plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("long " * 400)
 arrays = hnp.arrays(
@@ -87,9 +87,14 @@ def test_unusual_arrays_come_back_from_a_file(array, tmp_path):
     "thing", [object(), {1: 2}, {"a"}, 1j, np.array([1j]), np.array("2020", dtype="M8[D]")]
 )
 def test_what_a_file_cannot_hold_is_refused(thing, tmp_path):
-    with pytest.raises(TypeError, match="A model file cannot hold a "):
+    with pytest.raises(TypeError, match="A model file cannot hold this "):
         write_tree(tmp_path / "model", [thing])
     assert not list(tmp_path.iterdir())
+
+
+def test_an_array_that_a_file_cannot_hold_is_called_by_its_dtype(tmp_path):
+    with pytest.raises(TypeError, match=r"cannot hold this array of datetime64\[D\]"):
+        write_tree(tmp_path / "model", np.array(["2020-01-01"], dtype="M8[D]"))
 
 
 @pytest.fixture
@@ -153,6 +158,42 @@ def test_other_peoples_safetensors_and_folders_are_refused(tmp_path):
         read_tree(path)
     with pytest.raises(ArchiveError, match="is a folder; give the path of the model file"):
         read_tree(tmp_path)
+
+
+def test_other_peoples_kinds_of_numbers_are_refused_unread(tmp_path):
+    header = json.dumps({"weight": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    path = tmp_path / "theirs.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ArchiveError, match="is a safetensors file, but not a stablemiss model"):
+        read_tree(path)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "",
+        "{",
+        "[" * 100_000,
+        '{"array": "9"}',
+        '{"float": "x"}',
+        '{"dict": [1]}',
+        '{"tuple": [], "dict": {}}',
+        '{"objects": {"dtype": "x", "shape": [0], "items": []}}',
+        '{"objects": {"dtype": "O", "shape": [7], "items": []}}',
+    ],
+    ids=lambda document: document[:20],
+)
+def test_a_document_without_sense_is_refused_although_its_checksum_is_right(document, tmp_path):
+    header = {
+        "format": FORMAT,
+        "format_version": "1",
+        "document": document,
+        "sha256": checksum(1, document, {}),
+    }
+    path = tmp_path / "model"
+    path.write_bytes(save({}, metadata=header))
+    with pytest.raises(ArchiveError, match="its content makes no sense"):
+        read_tree(path)
 
 
 def test_a_newer_format_asks_for_an_update(model):

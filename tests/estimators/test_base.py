@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from stablemiss import MissingClassifier, MissingRegressor
-from stablemiss.estimators import UnseenMissingWarning
+from stablemiss.estimators import UnseenMissingWarning, load_model
 from stablemiss.methods import METHODS, OLS, Boosting, Method
 from stablemiss.progress import Bar
 from stablemiss.seeding import to_rng
@@ -126,6 +126,42 @@ def test_a_row_of_weight_zero_counts_as_absent(seed):
     kept = weight > 0
     without = MissingRegressor(method="ols", random_state=seed).fit(X[kept], y[kept])
     np.testing.assert_allclose(model.predict(X), without.predict(X), rtol=1e-9)
+
+
+def test_the_holes_of_a_row_of_weight_zero_do_not_count_as_seen():
+    X, y = draw()
+    X.loc[0, "age"] = np.nan
+    weight = (np.arange(len(y)) > 0).astype(float)
+    model = MissingRegressor(method="ols", random_state=0).fit(X, y, sample_weight=weight)
+    with pytest.warns(UnseenMissingWarning, match="'age'"):
+        model.predict(X)
+
+
+def test_unknown_categories_in_a_column_that_was_never_missing_are_told():
+    X, y = draw()
+    X["town"] = X["town"].fillna("here")
+    model = MissingRegressor(method="ols", on_unseen_missing="raise").fit(X, y)
+    with pytest.raises(ValueError, match=r"categories unknown, in columns .*'town'"):
+        model.predict(X.assign(town="nowhere"))
+
+
+@pytest.mark.parametrize("name", ["ols", "boosting", "em_mixture"])
+def test_a_column_constant_in_training_has_no_influence_later(name, tmp_path):
+    X, y = draw()
+    model = MissingRegressor(method=name, random_state=0).fit(X.assign(same=0.1), y)
+    model.save(tmp_path / "model")
+    expected = model.predict(X.assign(same=0.1))
+    for one in (model, load_model(tmp_path / "model")):
+        np.testing.assert_array_equal(one.predict(X.assign(same=1e4)), expected)
+
+
+def test_integer_labels_are_matched_but_are_no_names():
+    """scikit-learn knows only strings as feature names."""
+    X, y = draw()
+    X = X[["size", "age"]].set_axis([20, 10], axis=1)
+    model = MissingRegressor(method="ols", random_state=0).fit(X, y)
+    assert not hasattr(model, "feature_names_in_")
+    np.testing.assert_array_equal(model.predict(X[[10, 20]]), model.predict(X))
 
 
 def test_a_class_that_no_weighted_row_shows_is_no_class():

@@ -161,6 +161,14 @@ def test_a_tree_that_is_no_model_is_refused(tmp_path):
             load_model(tmp_path / str(number))
 
 
+def test_trees_that_lightgbm_cannot_read_are_refused(elsewhere, tmp_path):
+    folder, _ = elsewhere
+    tree = read_tree(folder / "boosting-one.stablemiss")
+    write_tree(tmp_path / "model", tree | {"predictor": tree["predictor"] | {"models": ["no tree"]}})
+    with pytest.raises(ArchiveError, match="cannot rebuild"):
+        load_model(tmp_path / "model")
+
+
 def test_saving_replaces_an_earlier_model(elsewhere, tmp_path):
     _, originals = elsewhere
     originals["ols-one"].save(tmp_path / "model")

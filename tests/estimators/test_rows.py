@@ -1,5 +1,7 @@
 """Targets, weights and the split: what is taken, what is refused and in which words."""
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -119,8 +121,43 @@ def test_an_infinite_target_is_refused(read):
     "y", [["cheap", "dear"], np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), [{}, {}]]
 )
 def test_a_regressors_target_must_be_numeric(y):
-    with pytest.raises(ValueError, match=r"must be numeric, but it cannot be read.*use a classifier"):
+    with pytest.raises(
+        ValueError, match=r"must be numeric, but the entries cannot be read.*use a classifier"
+    ):
         read_numbers(y, 2)
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_the_column_of_a_bad_target_is_named(frame):
+    with pytest.raises(ValueError, match=r"missing in 1 of 2 rows \(first in row 1 of column 'q'\)"):
+        read_numbers(frame({"p": [1.0, 2.0], "q": [1.0, None]}), 2)
+    with pytest.raises(ValueError, match=r"infinity \(first in row 0 of column 'q'\)"):
+        read_numbers(frame({"p": [1.0, 2.0], "q": [np.inf, 1.0]}), 2)
+    with pytest.raises(ValueError, match=r"the entries of column 'q' cannot be read as numbers"):
+        read_numbers(frame({"p": [1.0, 2.0], "q": ["cheap", "dear"]}), 2)
+
+
+@pytest.mark.parametrize("series", [pd.Series, pl.Series])
+@pytest.mark.parametrize("values", [["cheap", "dear"], [date(2020, 1, 1), date(2021, 1, 1)]])
+def test_the_name_of_a_series_without_numbers_is_told(series, values):
+    with pytest.raises(ValueError, match=r"the entries of column 'price' cannot be read as numbers"):
+        read_numbers(series(name="price", **{"data" if series is pd.Series else "values": values}), 2)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [date(2020, 1, 1), date(2020, 1, 2)],
+        np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]"),
+        pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"])),
+        pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"]).tz_localize("UTC")),
+        pd.Series(pd.to_timedelta([1, 2], unit="h")),
+        pl.Series([date(2020, 1, 1), date(2020, 1, 2)]),
+    ],
+)
+def test_labels_that_are_times_are_refused(y):
+    with pytest.raises(ValueError, match=r"labels are dates, times or durations.*Turn them into text"):
+        read_labels(y, 2)
 
 
 def test_a_classifiers_target_must_be_labels():

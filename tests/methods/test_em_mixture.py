@@ -70,3 +70,32 @@ def test_an_all_missing_row_gets_the_mean():
     y = X.sum(axis=1) + 5
     model = MissingRegressor("em_mixture", random_state=0, on_unseen_missing="ignore").fit(X, y)
     assert model.predict(np.full((1, 3), np.nan))[0] == pytest.approx(5, abs=0.3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_are_not_too_sure_of_themselves_on_heavy_tails(seed):
+    """Columns with heavy tails make Gaussian densities err; the validation rows must rein them in."""
+    rng = np.random.default_rng(seed)
+    target = rng.integers(2, size=1500)
+    values = rng.standard_t(3, size=(1500, 8)) + 0.5 * target[:, None]
+    data = MaskedData.of(values / values.std(axis=0), rng.random(values.shape) > 0.1, target)
+    train, valid, test = (data.rows(part) for part in np.split(np.arange(1500), [800, 1000]))
+    task = Classification(np.array([0, 1]))
+    fitted = EMMixture().fit(train, valid, task, rng, Silence())
+    loss = task.loss(fitted.predict(test.values, test.mask), test.target, test.weight)
+    assert loss < np.log(2)
+
+
+def test_tied_densities_equal_those_of_class_means_and_pooled_covariance():
+    """On complete rows the regression on indicators is the class means, its rest the pooled covariance."""
+    rng = np.random.default_rng(0)
+    target = np.repeat([0, 1, 2], 400)
+    values = rng.normal(size=(1200, 2)) @ [[1.0, 0.6], [0.0, 0.8]] + 2 * np.eye(3)[target][:, :2]
+    data = MaskedData.of(values, np.ones(values.shape), target)
+    none = data.rows(np.arange(0))
+    fitted = EMMixture(ridge=0.01).fit(data, none, Classification(np.arange(3)), rng, Silence())
+    tied = fitted.mixtures[0]
+    means = np.stack([values[target == c].mean(axis=0) for c in range(3)])
+    pooled = (values - means[target]).T @ (values - means[target]) / len(values)
+    np.testing.assert_allclose(tied.means, means, atol=0.02)
+    np.testing.assert_allclose(tied.covariances[1], pooled, atol=0.02)

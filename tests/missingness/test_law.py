@@ -57,6 +57,20 @@ def test_data_frames_integers_booleans_and_none_are_tables() -> None:
     np.testing.assert_array_equal(law.hide([[1, None]], rng), [[1, np.nan]])
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        pd.DataFrame({"a": pd.array([1, 2], dtype="Int64"), "b": pd.array([True, None], dtype="boolean")}),
+        pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, pd.NaT]}, dtype=object),
+        np.ma.masked_array([[1, 1], [2, 9]], [[False, False], [False, True]]),
+    ],
+    ids=["nullable", "NaT", "masked"],
+)
+def test_every_sign_for_missing_means_hidden_already(table: object) -> None:
+    hidden = MCARIndependent(0.0).hide(table, np.random.default_rng(0))  # type: ignore[arg-type]
+    np.testing.assert_array_equal(hidden, [[1, 1], [2, np.nan]])
+
+
 def test_a_spread_that_is_no_share_is_refused() -> None:
     with pytest.raises(ValueError, match="spread must be a share"):
         MCARIndependent(0.5, spread=2)

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from stablemiss.missingness.logistic import deviations_from, find_intercepts, observed_mean, to_points
+from stablemiss.missingness.logistic import deviations_from, find_intercepts, to_points
 
 
 def _scores(n: int) -> np.ndarray:
@@ -58,9 +58,24 @@ def test_the_points_stand_for_all_rows(rate: float) -> None:
     np.testing.assert_allclose(chances.mean(axis=0), rate, atol=1e-3)
 
 
-def test_a_missing_cell_counts_as_the_mean_of_the_observed() -> None:
-    columns = np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, np.nan]])
-    np.testing.assert_array_equal(observed_mean(columns), [2.0, 0.0])
-    np.testing.assert_array_equal(
-        deviations_from(observed_mean(columns), columns), [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]
-    )
+def test_the_points_are_the_middles_of_equal_steps() -> None:
+    """Points at the edges of the steps would lie half a step too low on average."""
+    scores = np.arange(1024.0 * 64)[:, None]
+    assert to_points(scores).mean() == pytest.approx(scores.mean(), abs=1)
+
+
+@pytest.mark.parametrize("n", [50, 5000])
+def test_only_present_scores_stand_for_a_column(n: int) -> None:
+    scores = np.random.default_rng(0).normal(size=(n, 3))
+    holed = scores.copy()
+    holed[::2, 1] = np.nan
+    holed[:, 2] = np.nan
+    points = to_points(holed)
+    chances = expit(scores[1::2, 1] + find_intercepts(points, 0.3)[1])
+    assert chances.mean() == pytest.approx(0.3, abs=1e-3)
+    assert (points[:, 2] == 0).all()
+
+
+def test_a_missing_cell_lies_on_the_centre() -> None:
+    columns = np.array([[1.0, np.nan], [np.nan, 5.0]])
+    np.testing.assert_array_equal(deviations_from(np.array([2.0, 4.0]), columns), [[-1.0, 0.0], [0.0, 1.0]])

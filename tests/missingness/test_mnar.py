@@ -77,6 +77,16 @@ def test_a_column_that_was_constant_hides_at_the_rate_whatever_it_becomes() -> N
     assert abs(1 - law.draw(X, rng)[:, 3].mean() - 0.3) < 5 * np.sqrt(0.21 / N_ROWS)
 
 
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+def test_the_rate_is_that_among_cells_which_are_not_missing_already(level: float) -> None:
+    X, rng = _table(0), np.random.default_rng(0)
+    X[rng.random(X.shape) < 0.8] = np.nan
+    mask = MNAR(level, spread=0).fit(X, rng).draw(X, rng)
+    for column, seen in zip(X.T, mask.T, strict=True):
+        present = ~np.isnan(column)
+        assert abs(1 - seen[present].mean() - level) < 5 * np.sqrt(level * (1 - level) / present.sum())
+
+
 def test_another_level_keeps_the_mechanism() -> None:
     law = MNAR(0.1).fit(_table(0), np.random.default_rng(0))
     assert law.at(0.9).mechanism is law.mechanism

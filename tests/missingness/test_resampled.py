@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stablemiss.missingness import Resampled
@@ -69,6 +70,15 @@ def test_the_ends_of_the_range_draw_the_emptiest_and_the_fullest_masks() -> None
     assert Resampled(masks[:1], level=0).draw(X, rng).all()
 
 
+@pytest.mark.parametrize("d", range(2, 40))
+def test_a_share_that_every_mask_hides_is_a_level_whatever_its_rounding(d: int) -> None:
+    rng = np.random.default_rng(0)
+    for k in range(d + 1):
+        masks = np.arange(d)[None, :] >= k
+        for level in (k / d, 1 - (d - k) / d, 1 - masks.mean()):
+            assert (Resampled(masks, level).draw(np.zeros((2, d)), rng) == masks).all()
+
+
 def test_a_level_beyond_the_masks_is_refused() -> None:
     law, rng = Resampled([[True, True], [True, False]]), np.random.default_rng(0)
     with pytest.raises(ValueError, match=r"hide 0 to 0.5 of a row; it cannot hide 0.9"):
@@ -85,6 +95,25 @@ def test_refitting_takes_the_masks_of_the_new_table() -> None:
     rng = np.random.default_rng(0)
     law = Resampled().fit([[1.0, np.nan]], rng).fit([[np.nan, 1.0]], rng)
     np.testing.assert_array_equal(law.draw(np.zeros((1, 2)), rng), [[False, True]])
+
+
+def test_any_kind_of_entry_can_bring_its_holes() -> None:
+    rng = np.random.default_rng(0)
+    for table in (
+        [["a", None], ["b", np.nan]],
+        pd.DataFrame({"a": ["x", "y"], "b": pd.to_datetime([None, None])}),
+        pd.DataFrame({"a": [1, 2], "b": pd.array([None, None], dtype="Int64")}),
+        np.ma.masked_array([[1, 2], [3, 4]], [[False, True], [False, True]]),
+    ):
+        law = Resampled().fit(table, rng)
+        np.testing.assert_array_equal(law.draw(np.zeros((1, 2)), rng), [[True, False]])
+
+
+def test_a_change_of_the_given_masks_does_not_reach_the_law() -> None:
+    masks = np.ones((3, 2), dtype=bool)
+    law = Resampled(masks)
+    masks[:] = False
+    assert law.draw(np.zeros((5, 2)), np.random.default_rng(0)).all()
 
 
 def test_misuse_says_what_to_do() -> None:

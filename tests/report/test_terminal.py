@@ -3,12 +3,12 @@ import io
 from rich.console import Console
 
 from stablemiss.report.tables import gap_table
-from stablemiss.report.terminal import terminal_table
+from stablemiss.report.terminal import print_table
 
 
-def printed(table, **options) -> str:
+def printed(table, width=80, **options) -> str:
     text = io.StringIO()
-    Console(file=text, width=80, **options).print(terminal_table(table))
+    print_table(table, Console(file=text, width=width, **options))
     return text.getvalue()
 
 
@@ -26,7 +26,8 @@ def test_best_is_bold_and_second_underlined(rows):
     assert "\x1b[4m80\x1b[0m" in line["ols"]
 
 
-def test_nine_levels_with_four_digits_fit_on_eighty_columns(rows):
+def nine_levels(rows):
+    """Rows with four digits in every cell and a long name."""
     levels = [level / 10 for level in range(1, 10)]
     wide = [
         {**row, "test_level": level, "rmse": row["rmse"] + 2000.0, "optimal_rmse": 100.0}
@@ -34,10 +35,20 @@ def test_nine_levels_with_four_digits_fit_on_eighty_columns(rows):
         for level in levels
         if row["test_level"] == 0.1
     ]
-    wide = [{**row, "method": "boosting, thinned"} if row["method"] == "boosting" else row for row in wide]
-    text = printed(gap_table(wide))
+    return [{**row, "method": "boosting, thinned"} if row["method"] == "boosting" else row for row in wide]
+
+
+def test_nine_levels_with_four_digits_fit_on_eighty_columns(rows):
+    text = printed(gap_table(nine_levels(rows)))
     assert "…" not in text
     assert all(len(line) <= 80 for line in text.splitlines())
+
+
+def test_on_a_narrow_terminal_lines_are_longer_than_it_rather_than_cut(rows):
+    table = gap_table(nine_levels(rows))
+    lines = [[line.split() for line in printed(table, width).splitlines()] for width in (30, 60, 79)]
+    whole = [line.split() for line in printed(table, 80).splitlines()]
+    assert lines == [whole] * 3
 
 
 def test_names_are_no_markup(rows):

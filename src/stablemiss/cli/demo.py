@@ -8,7 +8,6 @@ from time import monotonic
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from stablemiss.cli.errors import plain_errors
 from stablemiss.progress import Bar, Silence
@@ -48,7 +47,7 @@ def demo(
 ) -> None:
     """Train at one missing level, test at nine, on data whose best answer is known: a table and a report."""
     with plain_errors():
-        from stablemiss.report import gap_table, terminal_table, write_report
+        from stablemiss.report import gap_table, print_table, write_report
         from stablemiss.report.html import check_can_render
         from stablemiss.writing import check_folder
 
@@ -57,6 +56,6 @@ def demo(
         from stablemiss.experiments import run_demo
 
         results = run_demo(seed=seed, law=law, train_level=train_level, rows=rows, progress=Milestones())
-        Console().print(terminal_table(gap_table(results)))
+        print_table(gap_table(results))
         write_report(results, output)
         typer.echo(f"Report: {output}")

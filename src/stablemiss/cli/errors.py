@@ -8,6 +8,25 @@ from contextlib import contextmanager
 
 import typer
 
+# The library's advice names parameters of Python; here they are flags.
+FLAGS = {
+    "allow_missing_columns=True": "--allow-missing-columns",
+    'set on_unseen_missing="ignore"': "use --on-unseen-missing ignore",
+}
+
+
+def with_flags(sentence: str) -> str:
+    """A sentence of the library, with the flags of the command line instead of parameters of Python.
+
+    Examples
+    --------
+    >>> with_flags("They may be left out with allow_missing_columns=True.")
+    'They may be left out with --allow-missing-columns.'
+    """
+    for parameter, flag in FLAGS.items():
+        sentence = sentence.replace(parameter, flag)
+    return sentence
+
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
@@ -28,7 +47,7 @@ def plain_errors() -> Iterator[None]:
         # One sentence once, however many steps of the work came across it.
         if str(message) not in told:
             told.add(str(message))
-            typer.echo(f"Warning: {message}", err=True)
+            typer.echo(f"Warning: {with_flags(str(message))}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -44,5 +63,5 @@ def plain_errors() -> Iterator[None]:
 
 
 def _end(sentence: str) -> typer.Exit:
-    typer.echo(f"Error: {sentence}", err=True)
+    typer.echo(f"Error: {with_flags(sentence)}", err=True)
     return typer.Exit(code=2)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +20,9 @@ KINDS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet
 # What people write for "missing", beyond what pyarrow knows already (empty, NA, N/A, NaN, NULL, #N/A …).
 MORE_NULLS = ("None", "?", "<NA>", "NaT")
 
+# Days in figures, such as 31/12/2020 or 2020.12.31, with or without a time behind. pyarrow knows 2020-12-31.
+DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?")
+
 
 def check_readable(path: Path) -> None:
     """Raise, in one sentence, where `path` is no file or no table that can be read."""
@@ -25,6 +31,7 @@ def check_readable(path: Path) -> None:
     if not path.exists():
         raise ValueError(f"There is no file {path}.")
     _kind(path)
+    _check_pyarrow()
 
 
 def check_writable(path: Path) -> None:
@@ -36,6 +43,8 @@ def check_writable(path: Path) -> None:
 def read_table(path: Path, text_columns: Sequence[str] = ()) -> pyarrow.Table:
     """The table in a CSV or Parquet file; what stands for "missing" has become null.
 
+    The row index that pandas writes beside the columns is left out, with a warning.
+
     Parameters
     ----------
     path : Path
@@ -45,7 +54,6 @@ def read_table(path: Path, text_columns: Sequence[str] = ()) -> pyarrow.Table:
         Columns of CSV that are text even where all of their entries look like numbers.
     """
     check_readable(path)
-    _check_pyarrow()
     import pyarrow
 
     try:
@@ -53,17 +61,18 @@ def read_table(path: Path, text_columns: Sequence[str] = ()) -> pyarrow.Table:
     except (pyarrow.ArrowInvalid, OSError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ValueError(f"{path} cannot be read as {_kind(path).upper()}: {reason}") from error
+    table = _without_index(table, path)
     _check_columns(table, path)
     return _nulls_as_numbers(table)
 
 
 def write_table(table: pyarrow.Table, path: Path) -> None:
     """Write a CSV or Parquet file, as the ending of `path` says; it appears whole or not at all."""
+    check_writable(path)
     _check_pyarrow()
     import pyarrow
     from pyarrow import csv, parquet
 
-    check_writable(path)
     with whole_file(path) as unfinished:
         if _kind(path) == "parquet":
             parquet.write_table(table, unfinished)
@@ -78,6 +87,49 @@ def check_column(table: pyarrow.Table, name: str, path: Path) -> None:
     if name not in table.column_names:
         columns = ", ".join(table.column_names)
         raise ValueError(f"{path} has no column {name!r}; its columns are: {columns}.")
+
+
+def stray_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
+    """An entry that is no number, where more than `share` of all are numbers: most likely a slip.
+
+    Examples
+    --------
+    >>> stray_entry([*"123456789", "10", "unknown"])
+    'unknown'
+    >>> stray_entry(["12", "12b", "kitchen"]) is None
+    True
+    """
+    counts = Counter(entries)
+    strays = {entry: count for entry, count in counts.items() if not _is_number(entry)}
+    return next(iter(strays)) if strays and sum(strays.values()) < (1 - share) * counts.total() else None
+
+
+def date_entry(entries: Iterable[str]) -> str | None:
+    """The first entry, where all of them are dates in figures.
+
+    Examples
+    --------
+    >>> date_entry(["31/12/2020", "1/1/2021 12:30"])
+    '31/12/2020'
+    """
+    entries = list(dict.fromkeys(entries))
+    return entries[0] if entries and all(DATE.fullmatch(entry.strip()) for entry in entries) else None
+
+
+def text_entries(column: pyarrow.ChunkedArray) -> list[str]:
+    """What a column of text holds, without its missing cells; nothing for a column that is no text."""
+    from pyarrow import types
+
+    is_text = types.is_string(column.type) or types.is_large_string(column.type)
+    return column.drop_null().to_pylist() if is_text else []
+
+
+def _is_number(entry: str) -> bool:
+    try:
+        float(entry)
+    except ValueError:
+        return False
+    return True
 
 
 def _kind(path: Path) -> str:
@@ -119,6 +171,23 @@ def _read_parquet(path: Path) -> pyarrow.Table:
 
     # Read as one file: a path such as year=2024/a.parquet must not grow a column "year".
     return parquet.read_table(path, partitioning=None)
+
+
+def _without_index(table: pyarrow.Table, path: Path) -> pyarrow.Table:
+    # pandas names the columns of Parquet that were its index; in CSV an index without a name stays without.
+    metadata = table.schema.pandas_metadata or {}
+    index = {name for name in metadata.get("index_columns", []) if isinstance(name, str)} | {""}
+    kept = [position for position, name in enumerate(table.column_names) if name not in index]
+    left_out = [name for name in table.column_names if name in index]
+    if left_out:
+        listed = ", ".join(repr(name) if name else "a column without a name" for name in left_out)
+        warnings.warn(
+            f"Left out of {path}, taken for the row index that pandas writes: {listed}. To use it, write it "
+            "as a column with a name (in pandas: reset_index).",
+            UserWarning,
+            stacklevel=3,
+        )
+    return table.select(kept)
 
 
 def _check_columns(table: pyarrow.Table, path: Path) -> None:

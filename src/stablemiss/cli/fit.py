@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.cli.files import check_column, check_readable, read_table
+from stablemiss.cli.files import (
+    check_column,
+    check_readable,
+    date_entry,
+    read_table,
+    stray_entry,
+    text_entries,
+)
 from stablemiss.writing import check_folder
 
 if TYPE_CHECKING:
@@ -37,26 +44,36 @@ def fit(
             help="Column to leave out, such as a row number; repeat for several.", show_default=False
         ),
     ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column whose numbers are names, such as a code; repeat for several.", show_default=False
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.", min=0)] = 0,
 ) -> None:
     """Learn to predict one column of a table from the others, whatever is missing in them."""
     with plain_errors():
         check_readable(data)
         check_folder(model)
-        table = read_table(data)
-        for name in [target, *(ignore or [])]:
+        ignore, category = ignore or [], category or []
+        table = read_table(data, text_columns=category)
+        for name in [target, *ignore, *category]:
             check_column(table, name, data)
+        if not classify and target not in category:
+            check_is_no_slip(table, target, data, "If they are names of classes, use --classify.")
         table, n_left_out = with_target(table, target, data)
-        is_numeric, y = to_target(table.column(target))
+        is_numeric, y = to_target(table, target, data)
         if classify is None:
             classify = not is_numeric
         if not classify and not is_numeric:
             raise ValueError(
                 f"Column {target!r} of {data} holds text, so it can only be classified: use --classify."
             )
-        features = table.drop_columns(list(dict.fromkeys([target, *(ignore or [])])))
+        features = table.drop_columns(list(dict.fromkeys([target, *ignore])))
         if not features.num_columns:
             raise ValueError(f"{data} has no columns left to predict {target!r} from.")
+        check_features(features, category, data)
 
         # Torch and scikit-learn take seconds to load: only now, when the arguments are known to be right.
         from stablemiss.estimators import MissingClassifier, MissingRegressor
@@ -78,10 +95,55 @@ def fit(
         typer.echo(f"Model: {model}")
 
 
+def check_features(features: pyarrow.Table, categories: list[str], path: Path) -> None:
+    """Raise, in one sentence, where a column cannot be learnt from or is hardly what was meant."""
+    from pyarrow import types
+
+    for field in features.schema:
+        column, entries = features.column(field.name), text_entries(features.column(field.name))
+        if field.name in categories:
+            if types.is_primitive(field.type):
+                raise ValueError(
+                    f"Column {field.name!r} of {path} holds {field.type}; write it as text to use it with "
+                    "--category."
+                )
+            continue
+        advice = (
+            f"If the numbers are names, use --category {field.name!r}; to leave the column out, "
+            f"--ignore {field.name!r}."
+        )
+        check_is_no_slip(features, field.name, path, advice)
+        times = column.drop_null() if types.is_temporal(field.type) else []
+        date = date_entry(entries) or next(map(str, times), None)
+        if date is not None:
+            raise ValueError(
+                f"Column {field.name!r} of {path} holds dates or times, such as {date}, which cannot be used "
+                "as they are. Turn them into numbers that mean something for the prediction, such as the "
+                "weekday or the days since a fixed date, or leave the column out with --ignore "
+                f"{field.name!r}."
+            )
+
+
+def check_is_no_slip(table: pyarrow.Table, name: str, path: Path, advice: str) -> None:
+    """Raise, in one sentence, where a column of numbers became text through a few entries that are none."""
+    if (entry := stray_entry(text_entries(table.column(name)))) is not None:
+        raise ValueError(
+            f"Column {name!r} of {path} holds numbers but for a few entries such as {entry!r}, which would "
+            f"make text of all of them. Correct these entries or leave them empty. {advice}"
+        )
+
+
 def with_target(table: pyarrow.Table, target: str, path: Path) -> tuple[pyarrow.Table, int]:
     """The rows in which the target is known, and how many are not among them."""
-    from pyarrow import compute
+    from pyarrow import compute, types
 
+    if types.is_floating(table.column(target).type):
+        row = compute.index(compute.is_inf(table.column(target)), True).as_py()
+        if row >= 0:
+            raise ValueError(
+                f"Column {target!r} of {path} is infinite in row {row + 1} (the first is row 1), which no "
+                "model can learn. Correct such entries, or leave them empty to leave out their rows."
+            )
     known = compute.invert(compute.is_null(table.column(target), nan_is_null=True))
     kept = table.filter(known)
     if not kept.num_rows:
@@ -91,13 +153,17 @@ def with_target(table: pyarrow.Table, target: str, path: Path) -> tuple[pyarrow.
     return kept, table.num_rows - kept.num_rows
 
 
-def to_target(column: pyarrow.ChunkedArray) -> tuple[bool, NDArray[Any]]:
-    """Whether the column holds numbers (classes otherwise), and its values as an array."""
+def to_target(table: pyarrow.Table, target: str, path: Path) -> tuple[bool, NDArray[Any]]:
+    """Whether the target holds numbers (classes otherwise), and its values as an array."""
     import numpy
     from pyarrow import types
 
+    column = table.column(target)
     if types.is_temporal(column.type) or types.is_nested(column.type):
-        raise ValueError(f"The target should hold numbers, text or true and false, but holds {column.type}.")
+        raise ValueError(
+            f"The target should hold numbers, text or true and false, but column {target!r} of {path} holds "
+            f"{column.type}."
+        )
     is_numeric = (
         types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)
     )

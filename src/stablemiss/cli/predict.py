@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.cli.files import check_readable, check_writable, read_table, write_table
+from stablemiss.cli.files import (
+    check_readable,
+    check_writable,
+    read_table,
+    stray_entry,
+    text_entries,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,6 +69,7 @@ def predict(
             allow_missing_columns=allow_missing_columns, on_unseen_missing=on_unseen_missing.value
         )
         features = known_columns(table, estimator, data)
+        check_numbers(features, estimator, data)
         columns = {"prediction": estimator.predict(features)}
         if probabilities:
             if not hasattr(estimator, "predict_proba"):
@@ -77,10 +85,25 @@ def predict(
 
 def category_columns(estimator: MissingEstimator) -> list[str]:
     """Columns that were text in training: the few rows of a new file may make them look like numbers."""
-    encoder = estimator.encoder_.state()
-    # A model fitted on a bare array has no names to go by.
-    named = zip(encoder["names"] or [], encoder["kinds"], strict=False)
-    return [name for name, kind in named if kind == "categories"]
+    return columns_of_kind(estimator, "categories")
+
+
+def columns_of_kind(estimator: MissingEstimator, kind: str) -> list[str]:
+    """Columns that held "numbers" or "categories" in training; none if it had no names to go by."""
+    encoder = estimator.encoder_
+    named = zip(encoder.names or [], encoder.kinds, strict=False)
+    return [name for name, found in named if found == kind]
+
+
+def check_numbers(table: pyarrow.Table, estimator: MissingEstimator, path: Path) -> None:
+    """Raise, in one sentence, where some entries of a column of numbers are none."""
+    for name in columns_of_kind(estimator, "numbers"):
+        entries = text_entries(table.column(name)) if name in table.column_names else []
+        if (entry := stray_entry(entries, share=0.0)) is not None:
+            raise ValueError(
+                f"Column {name!r} of {path} should hold numbers, as in training, but holds {entry!r}, too. "
+                "Correct such entries or leave them empty."
+            )
 
 
 def known_columns(table: pyarrow.Table, estimator: MissingEstimator, path: Path) -> pyarrow.Table:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.data import Floats, hide
+from stablemiss.data import Floats, hide, to_table
 from stablemiss.mixture import GaussianMixture
 from stablemiss.seeding import Rng, to_rng
 
@@ -16,7 +16,7 @@ from stablemiss.seeding import Rng, to_rng
 SIGNAL_TO_NOISE = 10.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Population:
     """The law of (x, y): features from a Gaussian mixture, y linear in them plus Gaussian noise.
 
@@ -128,8 +128,8 @@ class Population:
         return self._expect_target(overall, X)
 
     def _expect_target(self, features: GaussianMixture, X: NDArray) -> Floats:
-        X = np.asarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.n_features:
+        X = to_table(X)
+        if X.shape[1] != self.n_features:
             raise ValueError(
                 f"X should have rows of the population's {self.n_features} features, but has shape {X.shape}."
             )

@@ -15,7 +15,7 @@ from stablemiss.writing import whole_file
 ENVIRONMENT = "STABLEMISS_DATA"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """A table to learn from, with what one must know to use and cite it.
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.data import Bools, Floats
+from stablemiss.data import Bools, Floats, centre_and_scale, missing_cells
 from stablemiss.encoding.categories import Categories, learn_target_means
-from stablemiss.encoding.table import Table, column_label, missing_cells
+from stablemiss.encoding.table import Table, column_label
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 
@@ -25,9 +25,10 @@ class TableEncoder:
     """Learns from the training rows how a table becomes numbers, and remembers it.
 
     Every encoded column is centred and scaled by its observed cells in the training rows, the columns of a
-    one-hot code included: zero, which also fills hidden cells, then means "average". Constant columns are
-    only centred. A column that was never observed in training keeps its place but stays hidden, even when
-    it turns up later: nothing was learnt about it. Cells are cut off at a million standard deviations.
+    one-hot code included: zero, which also fills hidden cells, then means "average". A column
+    that was constant in training stays zero, whatever it becomes: nothing was learnt about other values. A
+    column that was never observed in training keeps its place but stays hidden, even when it turns up later.
+    Cells are cut off at a million standard deviations.
 
     Parameters
     ----------
@@ -42,6 +43,10 @@ class TableEncoder:
         Columns of the user's table.
     names : list of str, or None
         Their names in training.
+    labels : list of str, or None
+        The text of their labels in training, strings or not, by which columns are matched.
+    is_numbered : bool
+        Whether those labels were just 0, 1, …
     kinds : list of str
         What each held in the training rows: "numbers", "categories" or "never observed".
     groups : (d,) int64
@@ -67,6 +72,8 @@ class TableEncoder:
 
     n_features: int
     names: list[str] | None
+    labels: list[str] | None
+    is_numbered: bool
     kinds: list[str]
     groups: NDArray[np.int64]
     ever_missing: Bools
@@ -102,11 +109,13 @@ class TableEncoder:
             True = observed.
         """
         self.n_features, self.names = len(table.columns), table.names
+        self.labels, self.is_numbered = table.labels, table.is_numbered
         self.ever_missing = np.array([missing_cells(column).any() for column in table.columns])
         self.kinds = [_kind(column, rows) for column in table.columns]
         self._categories: dict[int, Categories] = {}
         crossed: dict[int, Floats] = {}
-        spreads: list[list[tuple[float, float]]] = []
+        centres: list[Floats] = []
+        scales: list[Floats] = []
         for j, column in enumerate(table.columns):
             numbers = np.empty((0, 1))
             if self.kinds[j] == NUMBERS:
@@ -120,9 +129,11 @@ class TableEncoder:
                     outputs = _outputs(target[rows], task)
                     self._categories[j], crossed[j] = learn_target_means(levels, sample, outputs, rng)
                 numbers = self._categories[j].encode(sample)
-            spreads.append([_centre_and_scale(encoded) for encoded in numbers.T])
-        self.groups = np.repeat(np.arange(self.n_features), [len(spread) for spread in spreads])
-        self._mean, self._scale = np.concatenate(spreads).T.copy()
+            centre, scale = centre_and_scale(numbers)
+            centres.append(centre)
+            scales.append(scale)
+        self.groups = np.repeat(np.arange(self.n_features), [len(scale) for scale in scales])
+        self._mean, self._scale = np.concatenate(centres), np.concatenate(scales)
 
         values = self._to_numbers(table.columns, table.n_rows)
         # The scale is that of the means new rows will get. Those of the training rows can be all but equal
@@ -139,7 +150,8 @@ class TableEncoder:
         Parameters
         ----------
         table : Table
-            Columns are matched by name, in any order; by position if this or the training table has none.
+            Columns are matched by label, in any order; by position if this or the training table has none,
+            or other labels that just count its columns.
         allow_missing_columns : bool
             True takes absent columns as missing in every row instead of raising.
         owner : str
@@ -157,16 +169,19 @@ class TableEncoder:
             self._check_kind(j, column)
         return self._standardise(self._to_numbers(columns, table.n_rows))
 
-    def unseen_missing(self, table: Table) -> list[str]:
-        """Names of columns that were never missing in training and are now, absent ones included.
+    def unseen_missing(self, mask: Bools) -> list[str]:
+        """Names of columns that were never missing in training and are now hidden somewhere.
 
-        Unknown categories do not count: their cells are there, only not understood.
+        Parameters
+        ----------
+        mask : (n, d) bool
+            From `transform`: absent columns and unknown categories are hidden there too.
         """
-        columns = self._match(table, allow_missing_columns=True, owner="the model")
+        hidden_now = np.unique(self.groups[~mask.all(axis=0)])
         return [
             f"column {j}" if self.names is None else self.names[j]
-            for j, column in enumerate(columns)
-            if not self.ever_missing[j] and (column is None or missing_cells(column).any())
+            for j in hidden_now
+            if not self.ever_missing[j]
         ]
 
     def state(self) -> dict[str, Any]:
@@ -174,6 +189,8 @@ class TableEncoder:
         return {
             "max_one_hot": self.max_one_hot,
             "names": self.names,
+            "labels": self.labels,
+            "is_numbered": self.is_numbered,
             "kinds": self.kinds,
             "groups": self.groups,
             "ever_missing": self.ever_missing,
@@ -188,6 +205,8 @@ class TableEncoder:
         """The encoder that `state` described."""
         encoder = cls(int(state["max_one_hot"]))
         encoder.names = state["names"]
+        encoder.labels = state["labels"]
+        encoder.is_numbered = bool(state["is_numbered"])
         encoder.kinds = list(state["kinds"])
         encoder.n_features = len(encoder.kinds)
         encoder.groups = np.asarray(state["groups"], dtype=np.int64)
@@ -203,7 +222,11 @@ class TableEncoder:
 
     def _match(self, table: Table, allow_missing_columns: bool, owner: str) -> list[NDArray | None]:
         """The table's columns in the order of training; None where one is absent."""
-        if self.names is None or table.names is None:
+        known = set(self.labels or [])
+        unexpected = [label for label in table.labels or [] if label not in known]
+        # Labels that just count columns say nothing where the other table has names of its own.
+        only_counted = bool(unexpected) and (self.is_numbered or table.is_numbered)
+        if self.labels is None or table.labels is None or only_counted:
             if len(table.columns) != self.n_features:
                 raise ValueError(
                     f"X has {len(table.columns)} features, but {owner} is expecting {self.n_features} "
@@ -211,9 +234,8 @@ class TableEncoder:
                     "columns of the training table in their order."
                 )
             return list(table.columns)
-        arrived = dict(zip(table.names, table.columns, strict=True))
-        unexpected = [name for name in table.names if name not in set(self.names)]
-        absent = [name for name in self.names if name not in arrived]
+        arrived = dict(zip(table.labels, table.columns, strict=True))
+        absent = [label for label in self.labels if label not in arrived]
         if unexpected or (absent and not allow_missing_columns):
             problems = [f"not in the training table: {_listed(unexpected)}"] * bool(unexpected)
             problems += [f"in the training table but absent now: {_listed(absent)}"] * bool(absent)
@@ -222,7 +244,7 @@ class TableEncoder:
                 "renamed columns their old names and drop the others. Columns that are not available may be "
                 "left out with allow_missing_columns=True; they then count as missing in every row."
             )
-        return [arrived.get(name) for name in self.names]
+        return [arrived.get(label) for label in self.labels]
 
     def _check_kind(self, j: int, column: NDArray | None) -> None:
         """Raise if numbers became categories or the reverse; a column of only missing cells is either."""
@@ -263,11 +285,12 @@ class TableEncoder:
     def _standardise(self, values: Floats) -> tuple[Floats, Bools]:
         """Values and mask of `_to_numbers`; works in place."""
         mask = ~np.isnan(values)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             values -= self._mean
             values /= self._scale
         np.clip(values, -_FARTHEST, _FARTHEST, out=values)
-        values[~mask] = 0.0
+        # The scale of a constant column is infinite; what overflowed in one is not a number by now.
+        values[~mask | np.isinf(self._scale)] = 0.0
         return values, mask
 
 
@@ -276,18 +299,6 @@ def _kind(column: NDArray, rows: NDArray[np.integer]) -> str:
     if missing_cells(column[rows]).all():
         return NEVER_OBSERVED
     return CATEGORIES if column.dtype == object else NUMBERS
-
-
-def _centre_and_scale(column: Floats) -> tuple[float, float]:
-    """Mean and standard deviation of the cells that are not NaN; scale 1 if they are equal or none."""
-    observed = column[~np.isnan(column)]
-    if len(observed) == 0:
-        return 0.0, 1.0
-    # In units of the largest cell, squares neither overflow nor vanish, and rounding has a known size.
-    unit = float(np.abs(observed).max()) or 1.0
-    spread = float((observed / unit).std())
-    scale = spread * unit if spread > 1e-12 else 0.0
-    return float((observed / unit).mean()) * unit, scale or 1.0
 
 
 def _outputs(target: NDArray, task: Task) -> Floats:

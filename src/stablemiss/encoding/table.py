@@ -14,12 +14,12 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from stablemiss.data import Bools, Floats
+from stablemiss.data import Floats, missing_cells, to_array
 
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """A table with holes, column by column.
 
@@ -27,6 +27,9 @@ class Table:
     ----------
     names : list of str, or None
         Column names; None where the source had none (arrays, or labels that are not strings).
+    labels : list of str, or None
+        What the columns of two tables are matched by: the text of a frame's labels, strings or not. None
+        for arrays.
     columns : list of (n_rows,) arrays
         float64 with NaN = missing, or object with str categories and None = missing. A column without a
         single observed cell is float64, whatever type it arrived in.
@@ -34,18 +37,23 @@ class Table:
     """
 
     names: list[str] | None
+    labels: list[str] | None
     columns: list[NDArray]
     n_rows: int
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its labels are just 0, 1, …, as a frame counts columns that nobody named."""
+        return self.names is None and self.labels == [str(j) for j in range(len(self.columns))]
+
+    def rows(self, index: NDArray) -> Table:
+        """The chosen rows."""
+        return Table(self.names, self.labels, [column[index] for column in self.columns], len(index))
 
 
 def column_label(names: Sequence[str] | None, j: int) -> str:
     """How a sentence calls column `j`: by its name, else by its position counted from 0."""
     return f"column {j}" if names is None else f"column {names[j]!r}"
-
-
-def missing_cells(column: NDArray) -> Bools:
-    """Where a table's column is missing, (n,) bool."""
-    return np.isnan(column) if column.dtype != object else np.array([entry is None for entry in column])
 
 
 def read_table(X: Any) -> Table:
@@ -83,6 +91,9 @@ def read_table(X: Any) -> Table:
             "Every column of X needs a name of its own, because columns are matched by name. "
             f"Rename or drop the repeated columns. {error}"
         ) from error
+    # Record batches and other Arrow tables that narwhals does not know; a schema tells them from one column.
+    if frame is X and hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema"):
+        frame = nw.from_arrow(X, backend="pyarrow")
     if isinstance(frame, nw.LazyFrame):
         raise TypeError("X is a lazy frame, which holds no rows yet; call .collect() on it first.")
     if isinstance(frame, nw.DataFrame):
@@ -91,14 +102,14 @@ def read_table(X: Any) -> Table:
         columns = [
             _frame_column(series, column_label(names, j)) for j, series in enumerate(frame.iter_columns())
         ]
-        return Table(names, columns, len(frame))
+        return Table(names, [str(label) for label in frame.columns], columns, len(frame))
     array = _to_array(X)
     _check_size(*array.shape)
     if array.dtype.kind in "fiub":
         # One pass for the whole matrix; each column is contiguous afterwards, which every later step likes.
         array = np.asfortranarray(array, dtype=np.float64)
     columns = [_column(column, column_label(None, j)) for j, column in enumerate(array.T)]
-    return Table(None, columns, len(array))
+    return Table(None, None, columns, len(array))
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:
@@ -126,18 +137,7 @@ def _string_names(labels: Iterable[Any]) -> list[str] | None:
 
 def _to_array(X: Any) -> NDArray:
     """Two-dimensional array of whatever is no data frame."""
-    if isinstance(X, np.ma.MaskedArray):
-        X = np.where(np.ma.getmaskarray(X), np.nan, X.data.astype(object))
-    try:
-        array = np.asarray(X)
-    except ValueError as error:
-        raise ValueError(
-            "X cannot be read as a table; most often its rows differ in length. Give every row one entry per "
-            f"column, and None where a value is missing. ({error})"
-        ) from error
-    if array.dtype.kind in "US" and not hasattr(X, "dtype"):
-        # Numbers beside strings in a list would all have been turned into strings, and None into 'None'.
-        array = np.asarray(X, dtype=object)
+    array = to_array(X)
     if array.ndim == 0:
         raise ValueError(
             f"X must be a table with one row per case, such as a 2D array or a data frame; it is a "
@@ -179,6 +179,12 @@ def _level_text(level: Any) -> str:
 def _column(array: NDArray, label: str) -> NDArray:
     """One column (n,) of any dtype, as a table keeps it."""
     kind = array.dtype.kind
+    if kind == "U" and all(map(_is_numeral, array)):
+        raise ValueError(
+            f"There are numbers written as text, such as {str(array[0])!r}, in {label}: numpy made text of "
+            "them, and of NaN, where they stood beside text. Build the array with dtype=object, which keeps "
+            "numbers, text and NaN what they are."
+        )
     if kind == "c":
         raise ValueError(_no_complex(label))
     if kind in "fiub":
@@ -189,7 +195,7 @@ def _column(array: NDArray, label: str) -> NDArray:
 
 
 def _object_column(array: NDArray, label: str) -> NDArray:
-    missing = np.fromiter(map(_is_missing, array), dtype=bool, count=len(array))
+    missing = missing_cells(array)
     observed = array[~missing].tolist()
     # Deciding by the few distinct types rather than by the many entries keeps this fast.
     types = {type(entry) for entry in observed}
@@ -225,13 +231,12 @@ def _object_column(array: NDArray, label: str) -> NDArray:
     return _finite(numeric, label)
 
 
-def _is_missing(entry: Any) -> bool:
-    if isinstance(entry, str):
+def _is_numeral(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
         return False
-    # pandas need not be installed, so its NA and NaT are known by the names of their types.
-    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(entry, Number | np.generic) and bool(entry != entry)
+    return True
 
 
 def _finite(column: Floats, label: str) -> Floats:

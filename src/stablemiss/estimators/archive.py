@@ -68,8 +68,10 @@ def read_tree(path: Path) -> Any:
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+            # Other people's tensors may be of kinds that numpy does not know, and huge.
+            names = file.keys() if header.get("format") == FORMAT else []
+            tensors = {name: file.get_tensor(name) for name in names}
+    except (SafetensorError, AttributeError, TypeError) as error:
         raise ArchiveError(
             f"{str(path)!r} is not a stablemiss model, or was cut short on its way here ({error}). "
             "Load a file that an estimator's save() wrote, or copy or save the model again."
@@ -91,7 +93,15 @@ def read_tree(path: Path) -> Any:
             f"The content of {str(path)!r} does not match its checksum: the file was edited or damaged. "
             "Save the model again."
         )
-    return unpack(json.loads(document), tensors)
+    try:
+        return unpack(json.loads(document), tensors)
+    except ArchiveError:
+        raise
+    except Exception as error:  # A checksum can be right for a document that makes no sense, in any way.
+        raise ArchiveError(
+            f"{str(path)!r} is laid out like a stablemiss model, but its content makes no sense ({error!r}). "
+            "Load a file that an estimator's save() wrote."
+        ) from error
 
 
 def checksum(version: int, document: str, tensors: Tensors) -> str:
@@ -133,8 +143,9 @@ def pack(tree: Any, tensors: Tensors) -> Any:
     if isinstance(tree, np.ndarray) and tree.dtype.kind in "UO":
         items = [pack(item, tensors) for item in tree.ravel().tolist()]
         return {"objects": {"dtype": tree.dtype.str, "shape": list(tree.shape), "items": items}}
+    what = f"array of {tree.dtype}" if isinstance(tree, np.ndarray) else type(tree).__name__
     raise TypeError(
-        f"A model file cannot hold a {type(tree).__name__}: it takes dictionaries with text keys, lists, "
+        f"A model file cannot hold this {what}: it takes dictionaries with text keys, lists, "
         "tuples, text, numbers, booleans, None and arrays of them."
     )
 

@@ -16,8 +16,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss import __version__
-from stablemiss.data import Floats, MaskedData
-from stablemiss.encoding import Table, TableEncoder, read_table
+from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.encoding import TableEncoder, read_table
 from stablemiss.estimators.archive import ArchiveError, write_tree
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
 from stablemiss.methods import METHODS, Method, Predictor
@@ -29,7 +29,7 @@ OnUnseenMissing = Literal["warn", "raise", "ignore"]
 
 
 class UnseenMissingWarning(UserWarning):
-    """Rows to predict miss values in columns that were never missing in training.
+    """Rows to predict miss values, or hold unknown categories, in columns never missing in training.
 
     Nothing in training told the model what such a hole means, so its answers may be far off without any
     other sign. Silence or sharpen it with ``on_unseen_missing="ignore"`` or ``"raise"``.
@@ -92,11 +92,13 @@ class MissingEstimator(BaseEstimator, ABC):
                 f"{type(self).__name__} needs at least 2 rows of positive weight, one to learn from and "
                 f"one to validate on, but got {len(rows)} sample. Pass more rows to fit."
             )
-        strata = target[rows] if is_classifier else np.zeros(len(rows))
-        train, valid = (rows[chosen] for chosen in split_rows(strata, self.validation_fraction, rng))
+        # Rows of weight zero end here: not even their holes may count as seen.
+        table, target, weight = table.rows(rows), target[rows], weight[rows]
+        strata = target if is_classifier else np.zeros(len(rows))
+        train, valid = split_rows(strata, self.validation_fraction, rng)
         task: Task
         if is_classifier:
-            task = Classification.of(target[rows])
+            task = Classification.of(target)
             if task.d_output < 2:
                 raise ValueError(
                     f"{type(self).__name__} needs at least 2 classes to tell apart, but the target holds "
@@ -211,18 +213,19 @@ class MissingEstimator(BaseEstimator, ABC):
         values, mask = self.encoder_.transform(
             table, allow_missing_columns=self.allow_missing_columns, owner=type(self).__name__
         )
-        self._mind_unseen_missing(table)
+        self._mind_unseen_missing(mask)
         return self.predictor_.predict(values, mask)
 
-    def _mind_unseen_missing(self, table: Table) -> None:
-        columns = [] if self.on_unseen_missing == "ignore" else self.encoder_.unseen_missing(table)
+    def _mind_unseen_missing(self, mask: Bools) -> None:
+        columns = [] if self.on_unseen_missing == "ignore" else self.encoder_.unseen_missing(mask)
         if not columns:
             return
         listed = ", ".join(repr(column) for column in columns)
         message = (
-            f"Values are missing in columns that were never missing when {type(self).__name__} was fitted: "
-            f"{listed}. It has not seen what their absence means, so predictions for such rows may be far "
-            'off. Fit with rows that miss them too, or set on_unseen_missing="ignore" to accept this.'
+            "Values are missing, or categories unknown, in columns that were never missing when "
+            f"{type(self).__name__} was fitted: {listed}. It has not seen what their absence means, so "
+            "predictions for such rows may be far off. Fit with rows that miss them too, or set "
+            'on_unseen_missing="ignore" to accept this.'
         )
         if self.on_unseen_missing == "raise":
             raise ValueError(message)

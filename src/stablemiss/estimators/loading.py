@@ -21,7 +21,8 @@ ESTIMATORS: dict[str, type[MissingEstimator]] = {
 def load_model(path: str | os.PathLike[str]) -> MissingEstimator:
     """The fitted estimator that `save` wrote to a file; its predictions are the same to the last bit.
 
-    Nothing in the file is executed or unpickled, so a file from elsewhere can give wrong numbers at worst.
+    No code is run from the file and nothing is unpickled. Still, load only files from sources you trust: one
+    that was made to do harm can give wrong numbers, or stop or stall the process.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def load_model(path: str | os.PathLike[str]) -> MissingEstimator:
         return ESTIMATORS[name]._from_tree(tree)
     except ArchiveError:
         raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except Exception as error:  # Whatever the parts of the model, LightGBM among them, make of their content.
         raise ArchiveError(
             f"{str(path)!r} holds a {name} of stablemiss {tree.get('stablemiss')} that this stablemiss "
             f"({__version__}) cannot rebuild ({error!r}). Install the version that saved it."

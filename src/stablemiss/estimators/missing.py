@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from sklearn.base import ClassifierMixin, RegressorMixin
 
@@ -10,7 +10,37 @@ from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing, to_met
 from stablemiss.methods import Method
 
 
-class MissingRegressor(RegressorMixin, MissingEstimator):
+class AnyMethodEstimator(MissingEstimator):
+    """An estimator whose method is a parameter, given by name or with its hyper-parameters."""
+
+    method: str | Method
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, also those of the method where it is a `Method` and not only named.
+
+        Examples
+        --------
+        >>> from stablemiss.methods import Boosting
+        >>> MissingRegressor(Boosting()).set_params(method__thinning=6).method
+        Boosting(thinning=6)
+        >>> MissingRegressor("boosting").set_params(method__thinning=6)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ValueError: method__thinning sets a hyper-parameter of the method, but ... named: 'boosting'. ...
+        """
+        nested = [name for name in params if name.startswith("method__")]
+        method = params.get("method", self.method)
+        if nested and not isinstance(method, Method):
+            raise ValueError(
+                f"{nested[0]} sets a hyper-parameter of the method, but the method is only named: {method!r}."
+                " Pass a Method instead, such as method=Boosting() from stablemiss.methods."
+            )
+        return super().set_params(**params)
+
+    def _chosen_method(self) -> Method:
+        return to_method(self.method)
+
+
+class MissingRegressor(RegressorMixin, AnyMethodEstimator):
     """Predict one or several numbers from a table with holes, by a method of your choice.
 
     Parameters
@@ -71,11 +101,8 @@ class MissingRegressor(RegressorMixin, MissingEstimator):
         self.max_one_hot = max_one_hot
         self.verbose = verbose
 
-    def _chosen_method(self) -> Method:
-        return to_method(self.method)
 
-
-class MissingClassifier(ClassifierMixin, MissingEstimator):
+class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
     """Predict one of several classes from a table with holes, by a method of your choice.
 
     Parameters
@@ -135,6 +162,3 @@ class MissingClassifier(ClassifierMixin, MissingEstimator):
         self.allow_missing_columns = allow_missing_columns
         self.max_one_hot = max_one_hot
         self.verbose = verbose
-
-    def _chosen_method(self) -> Method:
-        return to_method(self.method)

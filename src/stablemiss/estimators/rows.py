@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from datetime import date, time, timedelta
 from typing import Any
 
 import narwhals as nw
@@ -11,28 +12,33 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
-from stablemiss.data import Floats
+from stablemiss.data import Floats, missing_cells
 from stablemiss.seeding import Rng
 
 Indices = NDArray[np.int64]
+
+# pandas' own kinds of times are kinds of these.
+TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 def read_numbers(y: Any, n_rows: int) -> Floats:
     """A regressor's target: (n_rows,), or (n_rows, d_output) where several numbers are to be predicted."""
     target = _to_array(y, n_rows)
     if target.dtype.kind == "O":
-        target = np.where(_missing_cells(target), np.nan, target)
-    try:
-        if target.dtype.kind in "mM":
-            raise ValueError("dates and durations are no plain numbers")
-        target = target.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"The target of a regressor must be numeric, but it cannot be read as numbers ({error}). Convert "
-            "it, or use a classifier if its values are classes."
-        ) from error
-    _check_finite(target, y)
-    return target
+        target = np.where(missing_cells(target), np.nan, target)
+    numbers = np.empty(target.shape)
+    for j, (cells, column) in enumerate(zip(np.atleast_2d(target.T), np.atleast_2d(numbers.T), strict=True)):
+        try:
+            if cells.dtype.kind in "mM":
+                raise ValueError("dates and durations are no plain numbers")
+            column[:] = cells.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The target of a regressor must be numeric, but the entries{_named(y, j)} cannot be read as "
+                f"numbers ({error}). Convert them, or use a classifier if they are classes."
+            ) from error
+    _check_finite(numbers, y)
+    return numbers
 
 
 def read_labels(y: Any, n_rows: int) -> NDArray:
@@ -42,8 +48,9 @@ def read_labels(y: Any, n_rows: int) -> NDArray:
         raise ValueError(
             f"y should be a 1d array of labels, but has shape {target.shape}; fit one classifier per column."
         )
+    _check_no_missing(missing_cells(target), y)
+    _check_no_times(target, y)
     if target.dtype.kind == "O":
-        _check_no_missing(_missing_cells(target), y)
         are_texts = {isinstance(label, str) for label in target}
         if len(are_texts) > 1:
             raise ValueError("The target mixes text with other labels; make all labels text, or all numbers.")
@@ -135,44 +142,46 @@ def _to_array(y: Any, n_rows: int) -> NDArray:
     return target
 
 
-def _missing_cells(target: NDArray) -> NDArray[np.bool_]:
-    """Which cells of an object array are None, NaN, NaT or pd.NA."""
-
-    def is_missing(cell: Any) -> bool:
-        try:
-            return cell is None or bool(cell != cell)
-        except TypeError:  # pd.NA alone refuses to say whether it differs from itself
-            return True
-
-    return np.array([is_missing(cell) for cell in target.ravel()], dtype=bool).reshape(target.shape)
+def _check_no_times(labels: NDArray, y: Any) -> None:
+    if labels.dtype.kind not in "mMO":
+        return
+    example = next((label for label in labels if isinstance(label, TIMES)), None)
+    if example is not None:
+        raise ValueError(
+            f"The labels{_named(y)} are dates, times or durations, such as {example}, and no classes. Turn "
+            "them into text if each is a class of its own, or into the classes that they stand for."
+        )
 
 
 def _check_finite(target: Floats, y: Any) -> None:
     _check_no_missing(np.isnan(target), y)
     if np.isinf(target).any():
-        row = int(np.argwhere(np.isinf(target))[0][0])
+        row, column = np.argwhere(np.isinf(target.reshape(len(target), -1)))[0]
         raise ValueError(
-            f"Input y contains infinity (first in row {row}{_named(y)}): no model can learn it. Remove such "
-            "rows or give them a finite target."
+            f"Input y contains infinity (first in row {row}{_named(y, column)}): no model can learn it. "
+            "Remove such rows or give them a finite target."
         )
 
 
 def _check_no_missing(missing: NDArray[np.bool_], y: Any) -> None:
     if not missing.any():
         return
-    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+    cells = np.argwhere(missing.reshape(len(missing), -1))
+    n_rows = len(np.unique(cells[:, 0]))
+    row, column = cells[0]
     if missing.all():
         raise ValueError(
             f"Input y contains NaN and nothing else{_named(y)}: every target is missing, so there is nothing "
             "to learn. Check which column holds the target."
         )
     raise ValueError(
-        f"Input y contains NaN: the target is missing in {len(rows)} of {len(missing)} rows (first in row "
-        f"{rows[0]}{_named(y)}). Rows without a target cannot be learnt from; remove them before fit."
+        f"Input y contains NaN: the target is missing in {n_rows} of {len(missing)} rows (first in row {row}"
+        f"{_named(y, column)}). Rows without a target cannot be learnt from; remove them before fit."
     )
 
 
-def _named(y: Any) -> str:
+def _named(y: Any, column: int = 0) -> str:
     """Where a sentence about `y` can say which column of the user's that was."""
-    name = getattr(y, "name", None)
+    frame = nw.from_native(y, allow_series=True, pass_through=True)
+    name = frame.columns[column] if isinstance(frame, nw.DataFrame) else getattr(frame, "name", None)
     return f" of column {name!r}" if isinstance(name, str) and name else ""

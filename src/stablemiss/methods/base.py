@@ -58,7 +58,7 @@ class Method(BaseEstimator, ABC):
         Parameters
         ----------
         train, valid : MaskedData
-            Encoded rows; their weights have mean one.
+            Encoded rows; the weights of both together have mean one.
         task : Task
             What the targets mean and which loss counts.
         rng : numpy Generator

@@ -7,9 +7,9 @@ from numbers import Real
 from typing import Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from stablemiss.data import Bools, Floats
+from stablemiss.data import Bools, Floats, to_table
 from stablemiss.seeding import Rng
 
 # PAPER: the nine missing rates of the experiments.
@@ -85,7 +85,7 @@ class Law(ABC):
 
     @abstractmethod
     def keep(self, table: Floats, rng: Rng) -> Bools:
-        """The cells (n, d) this law leaves observed, True = observed, for a table `to_table` has checked."""
+        """The cells (n, d) this law leaves observed, True = observed, for a table that has been checked."""
 
 
 def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
@@ -129,30 +129,6 @@ def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
     return rates
 
 
-def to_table(X: ArrayLike) -> Floats:
-    """X as an (n, d) float64 array in which only NaN may be missing; anything else is refused."""
-    try:
-        table = np.asarray(X)
-        if table.dtype.kind not in "biufO":
-            raise TypeError(f"the entries are of type {table.dtype}")
-        table = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"A missingness law works on numbers, with NaN for cells that are missing already, but {error}. "
-            "Encode text and dates as numbers first."
-        ) from error
-    if table.ndim != 2 or table.shape[1] == 0:
-        raise ValueError(
-            f"A missingness law works on a table of rows and columns, but X has shape {table.shape}. "
-            "Reshape it to (n_rows, n_columns) with at least one column."
-        )
-    if np.isinf(table).any():
-        raise ValueError(
-            "X holds infinite values; a missingness law works on finite numbers and NaN. Replace them first."
-        )
-    return table
-
-
 def check_share(name: str, value: float) -> None:
     """Refuse a parameter that is no share from 0 to 1."""
     if not isinstance(value, Real) or not 0 <= float(value) <= 1:
@@ -161,7 +137,7 @@ def check_share(name: str, value: float) -> None:
         )
 
 
-def check_columns(table: Floats, n_columns: int) -> None:
+def check_columns(table: NDArray, n_columns: int) -> None:
     """Refuse a table whose width differs from the one the mechanism was made for."""
     if table.shape[1] != n_columns:
         raise ValueError(

@@ -12,12 +12,6 @@ from stablemiss.seeding import Rng
 _N_POINTS = 1024
 
 
-def observed_mean(columns: Floats) -> Floats:
-    """Mean (d,) of each column over the cells that are not NaN; zero where there are none."""
-    is_seen = ~np.isnan(columns)
-    return np.where(is_seen, columns, 0.0).sum(axis=0) / np.maximum(is_seen.sum(axis=0), 1)
-
-
 def deviations_from(center: Floats, columns: Floats) -> Floats:
     """How far each cell (n, d) lies from its column's `center`; a missing cell counts as lying on it."""
     return np.nan_to_num(columns - center, nan=0.0)
@@ -27,12 +21,15 @@ def to_points(scores: Floats) -> Floats:
     """Equally likely points (at most 1024, d) that stand for the scores (n, d) of the reference rows.
 
     Quantiles at the middle of equal steps, so intercepts for any rate can be found later without the rows.
+    Each column's are those of its scores that are not NaN; zeros where there are none.
     """
-    n = len(scores)
-    if n <= _N_POINTS:
+    seen = ~np.isnan(scores)
+    if len(scores) <= _N_POINTS and seen.all():
         return scores
-    ranks = ((np.arange(_N_POINTS) + 0.5) / _N_POINTS * n).astype(np.int64)
-    return np.sort(scores, axis=0)[ranks]
+    steps = (np.arange(_N_POINTS) + 0.5) / _N_POINTS
+    ranks = (steps[:, None] * seen.sum(axis=0)).astype(np.int64)
+    # Sorting puts NaN last.
+    return np.nan_to_num(np.take_along_axis(np.sort(scores, axis=0), ranks, axis=0), nan=0.0)
 
 
 def find_intercepts(points: Floats, rate: float) -> Floats:

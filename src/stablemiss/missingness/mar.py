@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stablemiss.data import Bools, Floats
-from stablemiss.missingness.law import Law, check_columns, check_share, draw_row_rates, to_table, unfitted
-from stablemiss.missingness.logistic import deviations_from, draw_hidden, observed_mean, to_points
+from stablemiss.data import Bools, Floats, centre_and_scale, to_table
+from stablemiss.missingness.law import Law, check_columns, check_share, draw_row_rates, unfitted
+from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_points
 from stablemiss.seeding import Rng
 
 
@@ -105,17 +105,17 @@ class MAR(Law):
         drivers = np.sort(rng.choice(d, size=n_drivers, replace=False))
         driven = np.setdiff1d(np.arange(d), drivers)
 
-        center = observed_mean(table[:, drivers])
+        center, spread = centre_and_scale(table[:, drivers])
         deviations = deviations_from(center, table[:, drivers])
         # PAPER: a_j ~ N(0, I), divided by t_j · sqrt(a_jᵀ Cov a_j) with t_j ~ U[0.1, 0.5].
         # DEVIATION: one mechanism serves every split and level because drawn anew at each call, as in the
         # authors' code, train and test would differ in mechanism even at equal levels.
         coefficients = rng.normal(size=(n_drivers, len(driven)))
+        # Drivers that are constant up to rounding decide nothing; scaling their noise up would.
+        coefficients[np.isinf(spread)] = 0.0
         deviation_of_score = (deviations @ coefficients).std(axis=0)
         scale = rng.uniform(0.1, 0.5, size=len(driven)) * deviation_of_score
-        # Drivers that are constant up to rounding decide nothing; scaling their noise up would.
-        is_flat = deviation_of_score <= 1e-12 * (np.abs(center) @ np.abs(coefficients))
-        coefficients = np.where(is_flat, 0.0, coefficients / np.where(is_flat, 1.0, scale))
+        coefficients /= np.where(scale == 0.0, 1.0, scale)
         points = to_points(deviations @ coefficients)
         return replace(self, mechanism=Mechanism(drivers, driven, center, coefficients, points))
 

@@ -8,8 +8,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stablemiss.data import Bools, Floats
-from stablemiss.missingness.law import Law, check_share, draw_row_rates, to_table
+from stablemiss.data import Bools, Floats, to_table
+from stablemiss.missingness.law import Law, check_share, draw_row_rates
 from stablemiss.seeding import Rng
 
 

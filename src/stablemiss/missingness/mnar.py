@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stablemiss.data import Bools, Floats
-from stablemiss.missingness.law import Law, check_columns, check_share, draw_row_rates, to_table, unfitted
-from stablemiss.missingness.logistic import deviations_from, draw_hidden, observed_mean, to_points
+from stablemiss.data import Bools, Floats, centre_and_scale, to_table
+from stablemiss.missingness.law import Law, check_columns, check_share, draw_row_rates, unfitted
+from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_points
 from stablemiss.seeding import Rng
 
 
@@ -24,7 +24,7 @@ class Mechanism:
         Mean and standard deviation of each column over its observed reference cells; the scale of a constant
         column is infinite, so that its values decide nothing.
     points : (n_points, d) float64
-        Scores of the reference rows, from `to_points`; intercepts for any rate are found on them.
+        Scores of the observed reference cells, from `to_points`; intercepts for any rate are found on them.
     """
 
     center: Floats
@@ -76,11 +76,9 @@ class MNAR(Law):
         table = to_table(X)
         if len(table) == 0:
             raise ValueError("MNAR calibrates its chances on rows, but X has none. Fit it on at least one.")
-        center = observed_mean(table)
-        scale = np.sqrt(observed_mean((table - center) ** 2))
-        # A constant column has a spread of rounding size; dividing by it would make values of noise.
-        scale[scale <= 1e-12 * np.abs(center)] = np.inf
-        points = to_points(self.slope * deviations_from(center, table) / scale)
+        center, scale = centre_and_scale(table)
+        # Cells that are missing already cannot be hidden, so the rate is that among the others.
+        points = to_points(self.slope * (table - center) / scale)
         return replace(self, mechanism=Mechanism(center, scale, points))
 
     def at(self, level: float) -> Self:

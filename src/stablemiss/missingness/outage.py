@@ -10,8 +10,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stablemiss.data import Bools, Floats
-from stablemiss.missingness.law import Law, check_share, to_table
+from stablemiss.data import Bools, Floats, to_table
+from stablemiss.missingness.law import Law, check_share
 from stablemiss.seeding import Rng
 
 

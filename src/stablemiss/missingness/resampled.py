@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import softmax
 
-from stablemiss.data import Bools, Floats
-from stablemiss.missingness.law import Law, check_columns, check_share, to_table, unfitted
+from stablemiss.data import Bools, Floats, check_is_table, missing_cells, to_array
+from stablemiss.missingness.law import Law, check_columns, check_share, unfitted
 from stablemiss.seeding import Rng
 
 
@@ -27,7 +27,8 @@ class Resampled(Law):
     Parameters
     ----------
     masks : (n_masks, d) bool, optional
-        The masks to draw from, True = observed. None takes those of the table given to `fit`: NaN = hidden.
+        The masks to draw from, True = observed. None takes those of the table given to `fit`, whose entries
+        may be of any kind: only which of them are missing matters.
     level : float, optional
         Mean share of hidden cells. Raising it draws masks with more hidden cells more often. None draws all
         masks equally often.
@@ -49,7 +50,7 @@ class Resampled(Law):
         if self.level is not None:
             check_share("level", self.level)
         if self.masks is not None:
-            masks = np.asarray(self.masks)
+            masks = np.array(self.masks)
             if masks.dtype != bool or masks.ndim != 2 or masks.size == 0:
                 raise ValueError(
                     "masks must be a boolean table with at least one row and one column, True = observed, "
@@ -60,13 +61,15 @@ class Resampled(Law):
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
         """The law with the masks of X, or this law itself where masks were given. `rng` is left alone."""
-        table = to_table(X)
+        array = to_array(X)
+        observed = ~missing_cells(array if array.dtype.kind in "fiub" else array.astype(object))
+        check_is_table(observed)
         if self.masks is not None:
-            check_columns(table, self.masks.shape[1])
+            check_columns(observed, self.masks.shape[1])
             return self
-        if len(table) == 0:
+        if len(observed) == 0:
             raise ValueError("Resampled draws from the masks of X, but X has no rows. Give it at least one.")
-        return replace(self, learnt=~np.isnan(table))
+        return replace(self, learnt=observed)
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
@@ -85,8 +88,9 @@ def _tilted_chances(masks: Bools, level: float) -> Floats:
 
     Of all such chances these, proportional to exp(tilt · hidden share), are the closest to equal ones.
     """
-    shares = 1.0 - masks.mean(axis=1)
-    if not shares.min() <= level <= shares.max():
+    shares = (~masks).mean(axis=1)
+    # A level such as 1 / 3 may be off by rounding.
+    if not shares.min() - 1e-9 <= level <= shares.max() + 1e-9:
         raise ValueError(
             f"Resampled only draws masks that occurred, and these hide {shares.min():.3g} to "
             f"{shares.max():.3g} of a row; it cannot hide {level:.3g} on average. Choose a level in between, "

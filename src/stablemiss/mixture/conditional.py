@@ -176,6 +176,10 @@ class GaussianMixture:
         """P(component | observed cells), (n, K)."""
         return self._ask(values, mask, self.n_components, lambda p: p.log_joint.softmax(dim=0).T)
 
+    def log_joint(self, values: NDArray, mask: Bools) -> Floats:
+        """log weight + log density of the observed cells under each component, (n, K)."""
+        return self._ask(values, mask, self.n_components, lambda p: p.log_joint.T)
+
     def log_likelihood(self, values: NDArray, mask: Bools) -> Floats:
         """log density of each row's observed cells, (n,); 0 for a row with none."""
         return self._ask(values, mask, 1, lambda p: p.log_joint.logsumexp(dim=0)[:, None])[:, 0]

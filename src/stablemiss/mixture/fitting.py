@@ -53,22 +53,32 @@ class MixtureFit:
         self.n_steps = 0  # E-steps taken
 
     def fit(self, n_components: int | None, max_components: int, ridge: float | None) -> GaussianMixture:
-        """The mixture with the best held-out likelihood among the sizes allowed, refreshed on all rows."""
-        if not len(self.train):
-            return self._unit().mixture()
-        with Workers() as self.workers:
-            best = self._one_component(ridge)
-            if n_components is None:
-                best = self._choose_size(best, max_components)
-            elif n_components > 1:
-                best = self._climb(self._start(best, n_components), f"{n_components} components")
+        """The mixture with the best held-out likelihood among the sizes allowed."""
+        self._best = self._unit()
+        if len(self.train):
+            with Workers() as self.workers:
+                self._best = self._one_component(ridge)
+                if n_components is None:
+                    self._best = self._choose_size(self._best, max_components)
+                elif n_components > 1:
+                    start = self._start(self._best, n_components)
+                    self._best = self._climb(start, f"{n_components} components")
             self.progress.finish()
-            if len(self.valid):
-                # What to keep is decided; a few more steps let the validation rows count as data too.
-                everything = self.train.joined(self.valid)
+        return self.mixture
+
+    @property
+    def mixture(self) -> GaussianMixture:
+        """The mixture as it stands."""
+        return self._best.mixture()
+
+    def refresh(self) -> GaussianMixture:
+        """The fitted mixture after a few steps on all rows, so that the validation rows count as data too."""
+        everything = self.train.joined(self.valid)
+        if len(everything):
+            with Workers() as self.workers:
                 for _ in range(3):
-                    best, _ = self._step(everything, best)
-            return best.mixture()
+                    self._best, _ = self._step(everything, self._best)
+        return self.mixture
 
     def _step(self, rows: Rows, parameters: Parameters) -> tuple[Parameters, float]:
         """One EM step, and the mean log-likelihood at the parameters it started from."""

@@ -5,12 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from stablemiss.report.tables import percent
 
 STYLE = {"best": "bold", "second": "underline", "": ""}
+
+
+def print_table(table: dict[str, Any], console: Console | None = None) -> None:
+    """Print what `gap_table` computed, every number whole, on a terminal however narrow.
+
+    Examples
+    --------
+    >>> import io
+    >>> from stablemiss.report.tables import gap_table
+    >>> row = {"dataset": "toy", "law": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
+    >>> rows = [{**row, "method": "ols", "role": "method", "rmse": 12.0}]
+    >>> text = io.StringIO()
+    >>> print_table(gap_table(rows), Console(file=text, width=10))
+    >>> "ols            2.00*" in text.getvalue()
+    True
+    """
+    console = console or Console()
+    view = terminal_table(table)
+    unbounded = console.options.update(max_width=10_000)
+    # A terminal that breaks lines too long for it shows all of them; a number cut short misleads.
+    console.width = max(console.width, console.measure(view, options=unbounded).maximum)
+    console.print(view)
 
 
 def terminal_table(table: dict[str, Any]) -> Table:
