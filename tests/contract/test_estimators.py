@@ -34,8 +34,8 @@ def expected_failures(estimator):
         return {check: "the constant learns nothing from X; it is there to be beaten"}
     return {
         "check_sample_weight_equivalence_on_dense_data": (
-            "a random part of the rows scales the columns and stops the fit; a row of double weight is in it or "
-            "not, while of two copies one may be"
+            "a random part of the rows scales the columns and stops the fit; a row of double weight is in it "
+            "or not, while of two copies one may be"
         )
     }
 
