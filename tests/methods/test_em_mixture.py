@@ -99,3 +99,22 @@ def test_tied_densities_equal_those_of_class_means_and_pooled_covariance():
     pooled = (values - means[target]).T @ (values - means[target]) / len(values)
     np.testing.assert_allclose(tied.means, means, atol=0.02)
     np.testing.assert_allclose(tied.covariances[1], pooled, atol=0.02)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [{"n_components": 0}, {"n_components": "three"}, {"ridge": 0}, {"tolerance": 0.0}, {"max_steps": -1}],
+)
+def test_settings_without_sense_are_refused_in_a_sentence(setting):
+    (name,) = setting
+    with pytest.raises(ValueError, match=f"{name} must be a "):
+        MissingRegressor(EMMixture(**setting)).fit(np.zeros((9, 1)), np.arange(9.0))
+
+
+def test_more_components_than_rows_of_a_class_work():
+    rng = np.random.default_rng(0)
+    target = np.repeat([0, 1], [60, 6])
+    data = MaskedData.of(rng.normal(size=(66, 2)) + target[:, None], np.ones((66, 2)), target)
+    task = Classification(np.array([0, 1]))
+    fitted = EMMixture(n_components=10).fit(data, data, task, rng, Silence())
+    assert np.isfinite(fitted.predict(data.values, data.mask)).all()

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal
 
-from stablemiss.mixture.em import Parameters, Rows, expect, maximise
+from stablemiss.mixture.em import Parameters, Rows, Sums, expect, maximise
 from stablemiss.mixture.workers import Workers
 
 
@@ -121,3 +122,53 @@ def test_an_empty_component_stays_finite():
         parameters = maximise(expect(rows, parameters, workers), parameters, n_targets=1, ridge=0.1)
     assert torch.isfinite(parameters.means).all()
     assert torch.linalg.eigvalsh(parameters.covariances).min() > 0
+
+
+def log_marginal(x, y, label, noise, between, shared):
+    """log p(y | x, labels) with all coefficients integrated out, from the definition of the model."""
+    covariance = shared * x @ x.T
+    for k in np.unique(label):
+        rows = np.flatnonzero(label == k)
+        covariance[np.ix_(rows, rows)] += noise[k] * np.eye(len(rows)) + between * x[rows] @ x[rows].T
+    return multivariate_normal.logpdf(y, cov=covariance)
+
+
+@pytest.mark.parametrize("apart", [0.0, 0.5])
+@pytest.mark.parametrize("seed", range(3))
+def test_pooled_regressions_climb_the_marginal_likelihood(seed, apart):
+    """With known labels and complete rows the M-step is EM for noise and variances, so this never falls."""
+    rng = np.random.default_rng(seed)
+    sizes, d = (60, 60, 12), 3
+    label = np.repeat(range(3), sizes)
+    x = rng.normal(size=(sum(sizes), d))
+    coef = rng.normal(size=d) + apart * rng.normal(size=(3, d))
+    y = (x * coef[label]).sum(axis=1) + 0.5 * rng.normal(size=len(x))
+    for k in range(3):
+        x[label == k] -= x[label == k].mean(axis=0)
+        y[label == k] -= y[label == k].mean()
+    table = np.column_stack([x, y])
+    second = torch.from_numpy(np.stack([table[label == k].T @ table[label == k] for k in range(3)]))
+    weight = torch.tensor(sizes, dtype=torch.float64)
+    sums = Sums(weight, torch.zeros(3, d + 1, dtype=torch.float64), second, 0.0)
+    parameters = make_start(seed, n_components=3, d=d + 1)
+    path = []
+    for _ in range(40):
+        parameters = maximise(sums, parameters, n_targets=1, ridge=1e-9)
+        noise = 1 / torch.linalg.inv(parameters.covariances)[:, -1, -1].numpy()
+        between, shared = float(parameters.log_between.exp()), float(parameters.log_shared.exp())
+        path.append(log_marginal(x, y, label, noise, between, shared))
+    assert np.diff(path).min() > -1e-6
+
+
+def test_a_noisy_target_does_not_spoil_the_others():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 3))
+    exact = x @ [1.0, -1.0, 0.5]
+    targets = np.column_stack([exact / exact.std(), rng.normal(size=(300, 2))])
+    rows = Rows(np.hstack([x, targets]), np.ones((300, 6), dtype=bool), np.ones(300))
+    parameters = make_start(0, n_components=1, d=6)
+    with Workers() as workers:
+        for _ in range(30):
+            parameters = maximise(expect(rows, parameters, workers), parameters, n_targets=3, ridge=0.1)
+    left = 1 / torch.linalg.inv(parameters.covariances[0, :4, :4])[-1, -1]
+    assert float(left) < 1e-2

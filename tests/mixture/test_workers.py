@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from stablemiss.mixture.workers import Workers
+from stablemiss.torch_state import torch_threads
 
 
 def test_torch_has_one_thread_inside_and_its_own_number_after():
@@ -24,3 +25,11 @@ def test_every_block_is_worked_on_once_in_a_fixed_order():
         again = workers.map(list(range(11)), list)
     assert first == again
     assert sorted(block for share in first for block in share) == list(range(11))
+
+
+def test_the_shares_do_not_depend_on_the_number_of_threads():
+    results = []
+    for n_threads in (1, 2):
+        with torch_threads(n_threads), Workers() as workers:
+            results.append(workers.map(list(range(30)), list))
+    assert results[0] == results[1]

@@ -112,6 +112,10 @@ class Boosting(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
     ) -> BoostingPredictor:
+        if self.thinning < 0:
+            raise ValueError(f"thinning must be a number of copies from 0 on, but is {self.thinning!r}.")
+        # Without validation rows the training rows decide when to stop, as in the other methods.
+        valid = valid if len(valid) else train
         # A leaf of twenty rows leaves nothing to split in a table of thirty.
         min_rows = max(1, min(self.min_rows_per_leaf, len(train) // 10))
         if self.thinning > 0:

@@ -12,6 +12,7 @@ columns, and taken at face value the probabilities would be far too sure of them
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -20,7 +21,7 @@ from scipy.optimize import minimize
 
 from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
-from stablemiss.mixture import GaussianMixture, MixtureFit, Rows
+from stablemiss.mixture import RIDGES, GaussianMixture, MixtureFit, Rows
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
@@ -76,12 +77,14 @@ class EMMixture(Method):
     ----------
     n_components : int or "auto"
         Number of Gaussians, for classes in each class's own mixture. More follow bends and clusters that one
-        Gaussian cannot, and need more rows; "auto" grows until the likelihood of the validation rows falls.
+        Gaussian cannot, and need more rows; "auto" grows until two sizes in a row do not clearly gain on the
+        validation rows.
     max_components : int
         Where "auto" stops growing. Higher costs time on data far from Gaussian.
     ridge : float or "auto"
         Rows of unit variance added to each component's covariance. More steadies components with few rows
-        and blurs the finest directions; "auto" takes the best of 0.1, 1, 10, 100 on the validation rows.
+        and blurs the finest directions. "auto" starts at 0.1 and goes on to 1, 10 and 100 while one Gaussian
+        predicts the validation rows clearly better; for classes it takes the one with the least loss there.
     tolerance : float
         EM stops when a step gains less log-likelihood per row. Smaller is slower and more exact; where much
         is missing EM is slow, and 2e-3 already stops far from the optimum.
@@ -119,23 +122,45 @@ class EMMixture(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
     ) -> EMMixturePredictor:
+        self._check()
         if not isinstance(task, Classification):
-            fit = self._fit(
-                _joint_rows(train), _joint_rows(valid), task.d_output, self.n_components, rng, progress
-            )
+            rows = _joint_rows(train), _joint_rows(valid)
+            fit = self._fit(*rows, task.d_output, self.n_components, self.ridge, rng, progress)
             return EMMixturePredictor([fit.refresh()], None, np.ones(2))
-        tied = self._fit(
-            _joint_rows(train, task), _joint_rows(valid, task), task.d_output - 1, 1, rng, progress
-        )
-        classes = [(_of_class(train, code), _of_class(valid, code)) for code in range(task.d_output)]
-        own = [self._fit(*rows, 0, self.n_components, rng, progress) for rows in classes]
-        weights = np.array([float(ours.weight.sum() + held.weight.sum()) for ours, held in classes])
+        target = np.concatenate([train.target, valid.target])
+        weights = np.bincount(target, np.concatenate([train.weight, valid.weight]), task.d_output)
         log_shares = np.log(np.maximum(weights, 1e-12) / weights.sum())
+        ridge = self.ridge
+        if ridge == "auto":
+            # One for all classes, or their densities could not be compared; chosen with one Gaussian each.
+            losses = []
+            for candidate in RIDGES:
+                fits = self._fit_classes(train, valid, task, 1, candidate, rng, progress)
+                losses.append(_judge(fits, log_shares, task, valid)[1])
+            ridge = RIDGES[int(np.argmin(losses))]
+        fits = self._fit_classes(train, valid, task, self.n_components, ridge, rng, progress)
         # Judged by the validation rows before the mixtures have learnt from them.
-        judged = [_per_class(tied.mixture, task), *(fit.mixture for fit in own)]
-        trust = learn_trust(_log_densities(judged, valid.values, valid.mask), log_shares, task, valid)
-        refreshed = [_per_class(tied.refresh(), task), *(fit.refresh() for fit in own)]
-        return EMMixturePredictor(refreshed, log_shares, trust)
+        trust, _ = _judge(fits, log_shares, task, valid)
+        tied, *own = (fit.refresh() for fit in fits)
+        return EMMixturePredictor([_per_class(tied, task), *own], log_shares, trust)
+
+    def _fit_classes(
+        self,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Classification,
+        n_components: int | Literal["auto"],
+        ridge: float,
+        rng: Rng,
+        progress: Silence,
+    ) -> list[MixtureFit]:
+        """The tied Gaussian over features and class indicators, then each class's own mixture."""
+        joint = _joint_rows(train, task), _joint_rows(valid, task)
+        fits = [self._fit(*joint, task.d_output - 1, 1, ridge, rng, progress)]
+        for code in range(task.d_output):
+            rows = _of_class(train, code), _of_class(valid, code)
+            fits.append(self._fit(*rows, 0, n_components, ridge, rng, progress))
+        return fits
 
     def _fit(
         self,
@@ -143,6 +168,7 @@ class EMMixture(Method):
         valid: Rows,
         n_targets: int,
         n_components: int | Literal["auto"],
+        ridge: float | Literal["auto"],
         rng: Rng,
         progress: Silence,
     ) -> MixtureFit:
@@ -150,13 +176,29 @@ class EMMixture(Method):
         fit.fit(
             n_components=None if n_components == "auto" else n_components,
             max_components=self.max_components,
-            ridge=None if self.ridge == "auto" else self.ridge,
+            ridge=None if ridge == "auto" else ridge,
         )
         return fit
 
+    def _check(self) -> None:
+        sizes = {"max_components": self.max_components, "max_steps": self.max_steps}
+        if self.n_components != "auto":
+            sizes["n_components"] = self.n_components
+        for name, value in sizes.items():
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise ValueError(f"{name} must be a whole number from 1 on, but is {value!r}.")
+        for name in ("tolerance", "ridge"):
+            number = getattr(self, name)
+            if name == "ridge" and number == "auto":
+                continue
+            if not isinstance(number, Real) or not 0 < float(number) < np.inf:
+                raise ValueError(f"{name} must be a number above 0, but is {number!r}.")
 
-def learn_trust(log_densities: Floats, log_shares: Floats, task: Classification, valid: MaskedData) -> Floats:
-    """How far to believe the tied and the own densities, (2,), so that validation rows are predicted best.
+
+def learn_trust(
+    log_densities: Floats, log_shares: Floats, task: Classification, valid: MaskedData
+) -> tuple[Floats, float]:
+    """How far to believe the tied and the own densities, (2,), and the loss that is left.
 
     Parameters
     ----------
@@ -171,14 +213,24 @@ def learn_trust(log_densities: Floats, log_shares: Floats, task: Classification,
     A normal prior around one half each, with standard deviation one half, decides where rows are few.
     """
     if not len(valid):
-        return np.full(2, 0.5)
+        return np.full(2, 0.5), 0.0
 
     def loss(trust: Floats) -> float:
         outputs = np.tensordot(trust, log_densities, axes=1) + log_shares
         misfit = task.loss(outputs, valid.target, valid.weight) * valid.weight.sum()
         return misfit + 2 * float(((trust - 0.5) ** 2).sum())
 
-    return minimize(loss, np.full(2, 0.1), method="L-BFGS-B", bounds=[(0.0, 3.0)] * 2).x
+    found = minimize(loss, np.full(2, 0.1), method="L-BFGS-B", bounds=[(0.0, 3.0)] * 2)
+    return found.x, float(found.fun)
+
+
+def _judge(
+    fits: list[MixtureFit], log_shares: Floats, task: Classification, valid: MaskedData
+) -> tuple[Floats, float]:
+    """`learn_trust` for fits as they stand."""
+    tied, *own = (fit.mixture for fit in fits)
+    densities = _log_densities([_per_class(tied, task), *own], valid.values, valid.mask)
+    return learn_trust(densities, log_shares, task, valid)
 
 
 def _log_densities(mixtures: list[GaussianMixture], values: Floats, mask: NDArray) -> Floats:

@@ -20,7 +20,7 @@ from stablemiss.networks import GeneratedMLP
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
-from stablemiss.torch_state import torch_randomness
+from stablemiss.torch_state import torch_randomness, torch_threads
 from stablemiss.training import CHUNK, History, Rows, Stage, Step, adamw, mean_loss, run_stages, to_device
 
 # Between two looks at the validation rows there are at least so many steps, however small the table.
@@ -50,7 +50,8 @@ class StableMissPredictor(Predictor):
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
         chunks = [slice(first, first + CHUNK) for first in range(0, max(1, len(values)), CHUNK)]
-        with torch.no_grad():
+        # One thread: steps are small, and torch's own threads hang in a process that was forked.
+        with torch.no_grad(), torch_threads(1):
             outputs = [
                 self.network(
                     torch.as_tensor(values[chunk], dtype=torch.float64),

@@ -2,6 +2,6 @@
 
 from stablemiss.mixture.conditional import GaussianMixture
 from stablemiss.mixture.em import Rows
-from stablemiss.mixture.fitting import MixtureFit
+from stablemiss.mixture.fitting import RIDGES, MixtureFit
 
-__all__ = ["GaussianMixture", "MixtureFit", "Rows"]
+__all__ = ["RIDGES", "GaussianMixture", "MixtureFit", "Rows"]

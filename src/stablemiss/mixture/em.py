@@ -13,7 +13,9 @@ Three things keep it accurate and quick:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -24,6 +26,8 @@ from stablemiss.mixture.conditional import Components, GaussianMixture
 from stablemiss.mixture.patterns import Block, Patterns
 from stablemiss.mixture.workers import Workers
 
+# The least variance of regression coefficients.
+LEAST = 1e-12
 # A share of a row in a component below which its conditional covariance is left out of the sums.
 NEGLIGIBLE = 1e-9
 
@@ -79,7 +83,9 @@ class Parameters:
         factors = factors.reshape(self.covariances.shape)
         lower = factors.tril(-1) + torch.diag_embed(factors.diagonal(dim1=1, dim2=2).exp())
         means = means.reshape(self.means.shape)
-        return Parameters(weights.log_softmax(dim=0), means, lower @ lower.mT, between[0], shared[0])
+        # No likelihood guards the two variances against a leap too far.
+        between, shared = (part[0].clamp(math.log(LEAST), -math.log(LEAST)) for part in (between, shared))
+        return Parameters(weights.log_softmax(dim=0), means, lower @ lower.mT, between, shared)
 
 
 @dataclass(frozen=True)
@@ -114,7 +120,7 @@ class Rows:
     mask : (n, d)
         True = observed.
     weight : (n,)
-        Mean one.
+        How much each row counts.
     """
 
     def __init__(self, values: Floats, mask: Bools, weight: Floats):
@@ -137,6 +143,12 @@ class Rows:
 
     def take(self, index: np.ndarray) -> Rows:
         return Rows(self.values.numpy()[index], self.mask.numpy()[index], self.weight.numpy()[index])
+
+    def reweighted(self, factor: float) -> Rows:
+        """The same rows, all weights multiplied by `factor`."""
+        rows = copy(self)
+        rows.weight = self.weight * factor
+        return rows
 
     def joined(self, other: Rows) -> Rows:
         """These rows and the others, each row counting by its own weight."""
@@ -239,34 +251,48 @@ def _pooled_regressions(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Coefficients (K, d, t) of y on x per component, residual scatter (K, t, t), and the two log variances.
 
-    Model: coefficients of a component ~ N(shared, between · I), shared ~ N(0, shared variance · I). The
-    posterior means are ridge regressions towards the shared ones; the variances are updated as in EM for
-    variance components, so a component borrows from the others as much as they are alike.
+    Model, for each target: a component's coefficients ~ N(c, τ² I), the shared ones c ~ N(0, s² I). Given
+    the noise of each component, the posterior of all of them is Gaussian, and τ² and s² move as in EM for
+    variance components: a component borrows from the others as much as they are alike.
     """
     k, d = scatter_x.shape[:2]
     scatter_xy, scatter_y = scatter[:, :d, d:], scatter[:, d:, d:]
-    precision_y = torch.cholesky_inverse(torch.linalg.cholesky(parameters.covariances))[:, d:, d:]
-    noise = torch.linalg.inv(precision_y).diagonal(dim1=1, dim2=2).mean(dim=1)  # Var[y | x] now, (K,)
+    precision_y = _inverse(parameters.covariances)[:, d:, d:]
+    noises = torch.linalg.inv(precision_y).diagonal(dim1=1, dim2=2)  # Var[y | x] as it stands, (K, t)
+    # A single component is the shared one.
+    between = parameters.log_between.exp() if k > 1 else _zeros()
+    shared = parameters.log_shared.exp()
 
-    pooled_noise = noise @ parameters.log_weights.exp()
-    pooled = _inverse(scatter_x.sum(dim=0) + pooled_noise / parameters.log_shared.exp() * _eye(d))
-    center = pooled @ scatter_xy.sum(dim=0)
-    shared = ((center**2).sum() / n_targets + pooled_noise * pooled.trace()) / d
-    if k == 1:
-        coef, inverse, between = center[None], pooled[None], parameters.log_between
-    else:
-        pull = (noise / parameters.log_between.exp())[:, None, None]
-        inverse = _inverse(scatter_x + pull * _eye(d))
-        coef = inverse @ (scatter_xy + pull * center)
-        distance = ((coef - center) ** 2).sum(dim=(1, 2)) / n_targets
-        spread = noise * inverse.diagonal(dim1=1, dim2=2).sum(dim=1)
-        between = ((distance + spread).sum() / (k * d)).clamp_min(1e-12).log()
+    coefs, uncertainties, new_between, new_shared = [], [], _zeros(), _zeros()
+    for noise, product in zip(noises.T, scatter_xy.permute(2, 0, 1), strict=True):
+        noise = noise[:, None, None]
+        # With S = XᵀX: G = (τ² S + σ² I)⁻¹, and the rows of a component tell c with precision S G.
+        solve = _inverse(between * scatter_x + noise * _eye(d))
+        told = (scatter_x @ solve).sum(dim=0)
+        spread = _inverse((told + told.mT) / 2 + _eye(d) / shared)  # Cov[c]
+        center = spread @ (solve @ product[:, :, None]).sum(dim=0)
+        coef = center + between * solve @ (product[:, :, None] - scatter_x @ center)
+        own = between * noise * solve  # Cov[coefficients | c]
+        lean = between * solve @ scatter_x  # how far they follow their own rows instead of c
+        rest = _eye(d) - lean
+        covariance = own + rest @ spread @ rest.mT
+        coefs.append(coef)
+        uncertainties.append((covariance * scatter_x).sum(dim=(1, 2)))
+        apart = (coef - center).square().sum() + _trace(own) + _trace(lean @ spread @ lean.mT)
+        new_between += apart / (k * d * n_targets)
+        new_shared += (center.square().sum() + _trace(spread)) / (d * n_targets)
+    coef = torch.cat(coefs, dim=2)
     cross = scatter_xy.mT @ coef
-    residual = scatter_y - cross - cross.mT + coef.mT @ scatter_x @ coef
     # The coefficients' own uncertainty is part of what x leaves unexplained.
-    uncertainty = noise * (inverse * scatter_x).sum(dim=(1, 2))
-    residual = residual + uncertainty[:, None, None] * _eye(n_targets)
-    return coef, residual, between, shared.clamp_min(1e-12).log()
+    residual = scatter_y - cross - cross.mT + coef.mT @ scatter_x @ coef
+    residual = residual + torch.diag_embed(torch.stack(uncertainties, dim=1))
+    log_between = new_between.clamp_min(LEAST).log() if k > 1 else parameters.log_between
+    return coef, residual, log_between, new_shared.clamp_min(LEAST).log()
+
+
+def _trace(matrices: torch.Tensor) -> torch.Tensor:
+    """Sum of all diagonals."""
+    return matrices.diagonal(dim1=-2, dim2=-1).sum()
 
 
 def _inverse(matrix: torch.Tensor) -> torch.Tensor:

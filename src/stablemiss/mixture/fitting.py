@@ -46,7 +46,10 @@ class MixtureFit:
         rng: Rng,
         progress: Silence,
     ):
-        self.train, self.valid, self.n_targets = train, valid, n_targets
+        # The ridge counts in rows, so the weights must, too: mean one over the rows of this fit.
+        weight, n = float(train.weight.sum() + valid.weight.sum()), len(train) + len(valid)
+        self.train, self.valid = (rows.reweighted(n / weight if n else 1.0) for rows in (train, valid))
+        self.n_targets = n_targets
         self.tolerance, self.max_steps = tolerance, max_steps
         self.rng, self.progress = rng, progress
         self.ridge = RIDGES[0]
@@ -111,17 +114,19 @@ class MixtureFit:
     def _one_component(self, ridge: float | None) -> Parameters:
         """A single Gaussian, with the ridge that predicts the validation rows best unless it is given."""
         d = self.train.values.shape[1]
-        best, best_score = self._unit(), -math.inf
-        for candidate in RIDGES if ridge is None else (ridge,):
-            self.ridge, kept = candidate, self.ridge
-            fitted = self._climb(best, f"1 component, ridge {candidate:g}")
-            score = self._held_out(fitted)
+        candidates = list(RIDGES) if ridge is None else [ridge]
+        self.ridge = candidates.pop(0)
+        best = self._climb(self._unit(), f"1 component, ridge {self.ridge:g}")
+        for candidate in candidates:
+            kept, self.ridge = self.ridge, candidate
+            fitted = self._climb(self._unit(), f"1 component, ridge {candidate:g}")
             # Several components are sharper than one, which hardly minds a ridge that would blur them: only a
             # gain far above the noise, as when there are fewer rows than columns, is worth a larger one.
-            if score < best_score + 2e-3 * d:
+            if self._gains(fitted, best, least=2e-3 * d):
+                best = fitted
+            else:
                 self.ridge = kept
                 break
-            best, best_score = fitted, score
         return best
 
     def _choose_size(self, single: Parameters, max_components: int) -> Parameters:
@@ -130,7 +135,7 @@ class MixtureFit:
         # Fewer than ten rows a component cannot say anything about a covariance.
         for size in range(2, min(max_components, len(self.train) // 10) + 1):
             grown = self._climb(self._start(single, size), f"{size} components")
-            if self._is_better(grown, best):
+            if self._gains(grown, best):
                 best, failures = grown, 0
             else:
                 failures += 1
@@ -138,13 +143,13 @@ class MixtureFit:
                 break
         return best
 
-    def _is_better(self, grown: Parameters, best: Parameters) -> bool:
-        """Is the gain in held-out likelihood larger than two of its standard errors?"""
+    def _gains(self, fitted: Parameters, best: Parameters, least: float = 0.0) -> bool:
+        """Is the gain in held-out likelihood above `least` and two of its standard errors?"""
         judges = self._judges
-        gain = judges.log_density(grown, self.workers) - judges.log_density(best, self.workers)
+        gain = judges.log_density(fitted, self.workers) - judges.log_density(best, self.workers)
         weight = judges.weight / judges.weight.sum()
         mean = gain @ weight
-        return bool(mean > 2 * ((gain - mean) ** 2 @ weight**2).sqrt())
+        return bool(mean > max(least, 2 * float(((gain - mean) ** 2 @ weight**2).sqrt())))
 
     def _start(self, single: Parameters, n_components: int, n_steps: int = 12) -> Parameters:
         """The best of three short runs on a part of the rows.
@@ -158,7 +163,9 @@ class MixtureFit:
         if len(part) > 80 * d + 1024:
             part = part.take(self.rng.choice(len(part), 80 * d + 1024, replace=False))
         filled = single.mixture().conditional_mean(part.values.numpy(), part.mask.numpy())
-        k_means = KMeans(n_components, n_init=1, max_iter=30, random_state=draw_seed(self.rng))
+        k_means = KMeans(
+            min(n_components, len(filled)), n_init=1, max_iter=30, random_state=draw_seed(self.rng)
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
             clusters = k_means.fit_predict(filled)
@@ -197,7 +204,7 @@ class MixtureFit:
         """EM with SQUAREM steps until it gains nothing more, on the training or on the validation rows.
 
         Varadhan & Roland (2008): two EM steps give a first and a second difference, from which a longer step
-        is extrapolated; it is kept if the likelihood did not fall.
+        is extrapolated; it is kept if the likelihood is not below that after the first of the two.
         """
         self.progress.start(f"mixture: {what}", total=self.max_steps)
         best, best_score, falls, steps = parameters, -math.inf, 0, 0

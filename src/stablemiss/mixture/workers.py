@@ -13,6 +13,8 @@ from stablemiss.mixture.patterns import Block
 from stablemiss.torch_state import torch_threads
 
 Result = TypeVar("Result")
+# Enough to keep several threads busy to the end, few enough that adding up the results costs nothing.
+SHARES = 8
 
 
 class Workers:
@@ -40,8 +42,12 @@ class Workers:
         self._stack.close()
 
     def map(self, blocks: Sequence[Block], work: Callable[[Sequence[Block]], Result]) -> list[Result]:
-        """`work` on one share of the blocks per thread; results in a fixed order, so sums repeat exactly."""
-        n_shares = min(self._n_threads, len(blocks))
+        """`work` on a few shares of the blocks, in parallel.
+
+        The shares are the same, and their results in the same order, for any number of threads: sums over
+        them repeat to the last bit.
+        """
+        n_shares = min(SHARES, len(blocks))
         if n_shares <= 1:
             return [work(blocks)]
         return list(self._pool.map(work, [blocks[i::n_shares] for i in range(n_shares)]))

@@ -1,0 +1,65 @@
+"""Random Fourier features: a few cosines per column, through which any dependence shows as a covariance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from stablemiss.seeding import Rng
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFeatures:
+    """Cosines drawn once and kept: u(z) = √2 cos(ω z + β), q of them for each column and each mask bit.
+
+    Attributes
+    ----------
+    frequency, phase : (d, q)
+        ω ~ N(0, 1) and β ~ U[0, 2π) for the values of each column.
+    mask_frequency, mask_phase : (d, q)
+        The same for the mask bit of each column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features = RandomFeatures.draw(3, q=5, rng=np.random.default_rng(0))
+    >>> features.of_values(torch.zeros(7, 3)).shape
+    torch.Size([7, 3, 5])
+    """
+
+    frequency: torch.Tensor
+    phase: torch.Tensor
+    mask_frequency: torch.Tensor
+    mask_phase: torch.Tensor
+
+    @classmethod
+    def draw(cls, d: int, q: int, rng: Rng) -> RandomFeatures:
+        """Draw q features for each of d columns and for each of their mask bits.
+
+        Parameters
+        ----------
+        d : int
+            Columns.
+        q : int
+            More features see more kinds of dependence; cost grows with the square of q.
+        rng : numpy Generator
+        """
+        # PAPER: appendix "Random Fourier Feature": ω ~ N(0, 1), β ~ U[0, 2π); q = 5.
+        frequency, mask_frequency = rng.normal(size=(2, d, q))
+        phase, mask_phase = rng.uniform(0.0, 2 * math.pi, size=(2, d, q))
+        return cls(*map(torch.from_numpy, (frequency, phase, mask_frequency, mask_phase)))
+
+    def of_values(self, values: torch.Tensor) -> torch.Tensor:
+        """u of each cell, (n, d, q), in the precision of `values` (n, d)."""
+        frequency, phase = self.frequency.to(values), self.phase.to(values)
+        return math.sqrt(2) * torch.cos(values[:, :, None] * frequency + phase)
+
+    def of_bits(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """u of a hidden cell's bit, u(0), and what an observed one adds, u(1) − u(0); each (d, q).
+
+        A function of a bit is affine in the bit, so these two say all about the features of the mask.
+        """
+        hidden = math.sqrt(2) * torch.cos(self.mask_phase)
+        return hidden, math.sqrt(2) * torch.cos(self.mask_frequency + self.mask_phase) - hidden

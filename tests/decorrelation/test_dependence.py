@@ -1,0 +1,132 @@
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from stablemiss.decorrelation import TERMS, Dependence, RandomFeatures, dependence
+
+
+def make_table(seed, n=90, d=4, q=3):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n, d)) + rng.normal(size=(n, 1))
+    mask = rng.random((n, d)) < 0.8
+    mask[rng.random(n) < 0.2, 0] = False
+    weight = rng.uniform(0.2, 2.0, size=n)
+    features = RandomFeatures.draw(d, q, rng)
+    return (
+        torch.from_numpy(values),
+        torch.from_numpy(mask),
+        torch.from_numpy(weight / weight.mean()),
+        features,
+    )
+
+
+def cosines(features, values, mask):
+    """u of values and bits as numpy arrays, written from the definition."""
+    w, b, mw, mb = (
+        p.numpy() for p in (features.frequency, features.phase, features.mask_frequency, features.mask_phase)
+    )
+    u = np.sqrt(2) * np.cos(values.numpy()[:, :, None] * w + b)
+    v = np.sqrt(2) * np.cos(mask.numpy()[:, :, None] * mw + mb)
+    return u, v
+
+
+def naive_weighted(values, mask, weight, features):
+    """Weighted covariances as loops over pairs of columns and pairs of features."""
+    u, v = cosines(features, values, mask)
+    seen, w = mask.numpy(), weight.numpy()
+    d, q = u.shape[1:]
+    totals = dict.fromkeys(TERMS, 0.0)
+
+    def covariance(rows, a, b):
+        p = w[rows] / w[rows].sum()
+        return p @ (a[rows] * b[rows]) - (p @ a[rows]) * (p @ b[rows])
+
+    everywhere = np.ones(len(w), dtype=bool)
+    for k, j in itertools.product(range(d), range(d)):
+        for s, t in itertools.product(range(q), range(q)):
+            if k < j:
+                totals["xx"] += covariance(seen[:, k] & seen[:, j], u[:, k, s], u[:, j, t]) ** 2
+                totals["mm"] += covariance(everywhere, v[:, k, s], v[:, j, t]) ** 2
+            if k != j:
+                totals["xm"] += covariance(seen[:, k], u[:, k, s], v[:, j, t]) ** 2
+    return totals
+
+
+def naive_paper(values, mask, weight, features):
+    """The paper's partial cross-covariances as loops over pairs, features and rows."""
+    u, v = cosines(features, values, mask)
+    seen, w = mask.numpy(), weight.numpy()
+    n, d, q = u.shape
+    totals = dict.fromkeys(TERMS, 0.0)
+
+    def square(a, rows_a, b, rows_b):
+        mean_a = sum(w[i] * a[i] for i in np.flatnonzero(rows_a)) / rows_a.sum()
+        mean_b = sum(w[i] * b[i] for i in np.flatnonzero(rows_b)) / rows_b.sum()
+        rows = np.flatnonzero(rows_a & rows_b)
+        return (sum((w[i] * a[i] - mean_a) * (w[i] * b[i] - mean_b) for i in rows) / (len(rows) - 1)) ** 2
+
+    everywhere = np.ones(n, dtype=bool)
+    for k, j in itertools.product(range(d), range(d)):
+        for s, t in itertools.product(range(q), range(q)):
+            if k < j:
+                totals["xx"] += square(u[:, k, s], seen[:, k], u[:, j, t], seen[:, j])
+                totals["mm"] += square(v[:, k, s], everywhere, v[:, j, t], everywhere)
+            totals["xm"] += square(u[:, k, s], seen[:, k], v[:, j, t], everywhere)
+    return totals
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+@pytest.mark.parametrize(("form", "naive"), [("weighted", naive_weighted), ("paper", naive_paper)])
+def test_all_terms_equal_naive_loops_whatever_the_blocks(form, naive, block):
+    values, mask, weight, features = make_table(0)
+    losses, _ = Dependence(values, mask, features, form=form, block=block)(weight)
+    expected = naive(values, mask, weight, features)
+    for term in TERMS:
+        assert losses[term] == pytest.approx(expected[term], abs=1e-10, rel=1e-10)
+
+
+@pytest.mark.parametrize("block", [2, 100])
+@pytest.mark.parametrize("terms", [("xx",), ("mm",), ("xm",), TERMS])
+@pytest.mark.parametrize("form", ["weighted", "paper"])
+def test_gradients_equal_finite_differences(form, terms, block):
+    values, mask, weight, features = make_table(1, n=70)
+    measure = Dependence(values, mask, features, terms=terms, form=form, block=block)
+    _, gradient = measure(weight)
+    for i in range(0, 70, 9):
+        step = torch.zeros_like(weight)
+        step[i] = 1e-5
+        up, down = (sum(measure(weight + sign * step)[0].values()) for sign in (1, -1))
+        assert float(gradient[i]) == pytest.approx((up - down) / 2e-5, abs=1e-7, rel=1e-5)
+
+
+@pytest.mark.parametrize("form", ["weighted", "paper"])
+def test_hidden_values_have_no_influence(form):
+    values, mask, weight, features = make_table(2)
+    other = torch.where(mask, values, 7.0)
+    for first, second in zip(
+        *(Dependence(v, mask, features, form=form)(weight) for v in (values, other)), strict=True
+    ):
+        if isinstance(first, dict):
+            assert first == second
+        else:
+            torch.testing.assert_close(first, second, rtol=0, atol=0)
+
+
+def test_independent_columns_come_close_to_zero_in_the_weighted_form_only():
+    """With weights unrelated to the table the weighted form vanishes; the paper's does not."""
+    rng = np.random.default_rng(0)
+    values, mask = rng.normal(size=(40000, 3)), np.ones((40000, 3), dtype=bool)
+    weight = rng.exponential(size=40000)
+    ours = dependence(values, mask, weight, form="weighted", rng=np.random.default_rng(1))
+    paper = dependence(values, mask, weight, form="paper", rng=np.random.default_rng(1))
+    assert ours["xx"] < 0.02 < 0.2 < paper["xx"]
+
+
+def test_what_is_no_term_or_form_is_refused():
+    values, mask, _, features = make_table(3)
+    with pytest.raises(ValueError, match="terms must be among"):
+        Dependence(values, mask, features, terms=("yy",))
+    with pytest.raises(ValueError, match="terms must be among"):
+        Dependence(values, mask, features, form="other")
