@@ -115,3 +115,26 @@ def test_a_table_without_any_observed_cell_gives_the_mean():
     predictor, task = fit(Boosting(), values, np.zeros_like(mask), y)
     prediction = task.decode(predictor.predict(values, np.zeros_like(mask)))
     np.testing.assert_allclose(prediction, y[:79].mean(), atol=0.2)
+
+
+def test_without_validation_rows_the_training_rows_decide():
+    values, mask, y = draw(0, n=80)
+    task = Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y))
+    predictor = Boosting(n_trees=20).fit(data, data.rows(np.arange(0)), task, to_rng(0), Silence())
+    assert np.isfinite(predictor.predict(values, mask)).all()
+
+
+def test_trees_after_the_best_round_are_not_kept():
+    """On pure noise the validation loss is lowest early; the model must end there."""
+    rng = to_rng(0)
+    values, y = rng.normal(size=(300, 3)), rng.normal(size=300)
+    predictor, _ = fit(Boosting(patience=30), values, np.ones((300, 3), dtype=bool), y)
+    n_trees = [text.count("\nTree=") for text in predictor.models]
+    assert max(n_trees) < 30
+
+
+def test_a_negative_number_of_copies_is_refused():
+    values, mask, y = draw(0, n=50)
+    with pytest.raises(ValueError, match="thinning must be a number of copies"):
+        fit(Boosting(thinning=-1), values, mask, y)

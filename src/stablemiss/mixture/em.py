@@ -8,7 +8,7 @@ Three things keep it accurate and quick:
 - Each component's regression of y on x is shrunk towards the regression all components share, by as much as
   the data say (variance components, updated within EM). A component with few rows would otherwise fit noise.
 - The covariance of x gets a ridge worth `ridge` rows of unit variance, so it fades with a component's size.
-- SQUAREM steps in the Cholesky coordinates (always a valid covariance) take about a quarter of EM's steps.
+- SQUAREM steps in the Cholesky coordinates (always a valid covariance) take a fraction of EM's steps.
 """
 
 from __future__ import annotations
