@@ -6,7 +6,7 @@ import pytest
 from pyarrow import parquet
 
 from stablemiss.cli import files
-from stablemiss.cli.files import check_column, date_entry, read_table, stray_entry, write_table
+from stablemiss.cli.files import check_column, read_table, write_table
 
 
 def write(path, text):
@@ -88,35 +88,6 @@ def test_the_row_index_of_pandas_is_no_column(tmp_path):
 def test_an_index_that_only_counts_is_not_worth_a_word(tmp_path):
     pd.DataFrame({"x": [1, 2, 3]}).to_parquet(tmp_path / "a.parquet")
     assert read_table(tmp_path / "a.parquet").column_names == ["x"]
-
-
-@pytest.mark.parametrize(
-    ("entries", "stray"),
-    [
-        (["1.5"] * 19 + ["unknown"], "unknown"),
-        (["1e3", " 2 ", "-3"] * 5 + ["1,234"], "1,234"),
-        (["1"] * 9 + ["a"], None),
-        (["1", "2"], None),
-        (["a", "b"], None),
-        ([], None),
-    ],
-)
-def test_a_stray_entry_is_one_among_many_numbers(entries, stray):
-    assert stray_entry(entries) == stray
-
-
-@pytest.mark.parametrize(
-    ("entries", "date"),
-    [
-        (["31/12/2020", "1/1/2021"], "31/12/2020"),
-        (["31.12.20 23:59"], "31.12.20 23:59"),
-        (["31/12/2020", "soon"], None),
-        (["1.5", "2.5"], None),
-        ([], None),
-    ],
-)
-def test_dates_are_known_where_all_entries_are_dates(entries, date):
-    assert date_entry(entries) == date
 
 
 @pytest.mark.parametrize(

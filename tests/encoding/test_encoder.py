@@ -397,3 +397,13 @@ def test_the_users_array_is_not_changed() -> None:
     encoder, *_ = fit(X)
     encoder.transform(read_table(X))
     np.testing.assert_array_equal(X, before)
+
+
+def test_a_stray_word_among_numbers_written_as_text_is_named():
+    """What read_csv makes of a column of numbers with one word in it."""
+    column = [str(number) for number in range(60)] + ["unknown"]
+    table = read_table(np.array([[entry] for entry in column], dtype=object))
+    y = np.arange(61.0)
+    rng = np.random.default_rng(0)
+    with pytest.warns(UserWarning, match=r"entries of column 0 are numbers.*'unknown' is none"):
+        TableEncoder().fit_transform(table, np.arange(61), y[:, None], Regression.of(y), rng)

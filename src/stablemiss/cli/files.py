@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,9 +17,6 @@ KINDS = {".csv": "csv", ".csv.gz": "csv", ".parquet": "parquet", ".pq": "parquet
 
 # What people write for "missing", beyond what pyarrow knows already (empty, NA, N/A, NaN, NULL, #N/A …).
 MORE_NULLS = ("None", "?", "<NA>", "NaT")
-
-# Days in figures, such as 31/12/2020 or 2020.12.31, with or without a time behind. pyarrow knows 2020-12-31.
-DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?")
 
 
 def check_readable(path: Path) -> None:
@@ -89,47 +84,12 @@ def check_column(table: pyarrow.Table, name: str, path: Path) -> None:
         raise ValueError(f"{path} has no column {name!r}; its columns are: {columns}.")
 
 
-def stray_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
-    """An entry that is no number, where more than `share` of all are numbers: most likely a slip.
-
-    Examples
-    --------
-    >>> stray_entry([*"123456789", "10", "unknown"])
-    'unknown'
-    >>> stray_entry(["12", "12b", "kitchen"]) is None
-    True
-    """
-    counts = Counter(entries)
-    strays = {entry: count for entry, count in counts.items() if not _is_number(entry)}
-    return next(iter(strays)) if strays and sum(strays.values()) < (1 - share) * counts.total() else None
-
-
-def date_entry(entries: Iterable[str]) -> str | None:
-    """The first entry, where all of them are dates in figures.
-
-    Examples
-    --------
-    >>> date_entry(["31/12/2020", "1/1/2021 12:30"])
-    '31/12/2020'
-    """
-    entries = list(dict.fromkeys(entries))
-    return entries[0] if entries and all(DATE.fullmatch(entry.strip()) for entry in entries) else None
-
-
 def text_entries(column: pyarrow.ChunkedArray) -> list[str]:
     """What a column of text holds, without its missing cells; nothing for a column that is no text."""
     from pyarrow import types
 
     is_text = types.is_string(column.type) or types.is_large_string(column.type)
     return column.drop_null().to_pylist() if is_text else []
-
-
-def _is_number(entry: str) -> bool:
-    try:
-        float(entry)
-    except ValueError:
-        return False
-    return True
 
 
 def _kind(path: Path) -> str:

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.cli.files import (
-    check_column,
-    check_readable,
-    date_entry,
-    read_table,
-    stray_entry,
-    text_entries,
-)
+from stablemiss.cli.files import check_column, check_readable, read_table, text_entries
+from stablemiss.text import date_entry, stray_entry
 from stablemiss.writing import check_folder
 
 if TYPE_CHECKING:

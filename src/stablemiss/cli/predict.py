@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.cli.files import (
-    check_readable,
-    check_writable,
-    read_table,
-    stray_entry,
-    text_entries,
-    write_table,
-)
+from stablemiss.cli.files import check_readable, check_writable, read_table, text_entries, write_table
+from stablemiss.text import stray_entry
 
 if TYPE_CHECKING:
     import pyarrow

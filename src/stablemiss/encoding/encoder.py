@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from stablemiss.encoding.categories import Categories, learn_target_means
 from stablemiss.encoding.table import Table, column_label
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
+from stablemiss.text import stray_entry
 
 NUMBERS, CATEGORIES, NEVER_OBSERVED = "numbers", "categories", "never observed"
 
@@ -126,6 +128,7 @@ class TableEncoder:
                 if len(levels) <= self.max_one_hot:
                     self._categories[j] = Categories.one_hot(levels)
                 else:
+                    self._mind_stray_text(j, sample)
                     outputs = _outputs(target[rows], task)
                     self._categories[j], crossed[j] = learn_target_means(levels, sample, outputs, rng)
                 numbers = self._categories[j].encode(sample)
@@ -264,6 +267,19 @@ class TableEncoder:
             f"Categories (strings) were expected in {label}, as in training, but it holds numbers such as "
             f"{float(example)!r}. Turn it into the strings used in training, or fit again with it as numbers."
         )
+
+    def _mind_stray_text(self, j: int, sample: NDArray) -> None:
+        """Warn of a column of numbers that a stray word has turned into categories."""
+        entry = stray_entry(text for text in sample if text is not None)
+        if entry is not None:
+            label = column_label(self.labels, j)
+            warnings.warn(
+                f"Nearly all entries of {label} are numbers written as text, but {entry!r} is none, so the "
+                "whole column is taken for categories. If it should be numbers, turn such entries into missing "
+                "values first (pandas.to_numeric(..., errors='coerce')).",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _place(self, j: int) -> slice:
         """Where the encoded columns of the user's column `j` stand."""

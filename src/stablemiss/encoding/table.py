@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from stablemiss.data import Floats, missing_cells, to_array
+from stablemiss.text import is_number
 
 _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
@@ -179,7 +180,7 @@ def _level_text(level: Any) -> str:
 def _column(array: NDArray, label: str) -> NDArray:
     """One column (n,) of any dtype, as a table keeps it."""
     kind = array.dtype.kind
-    if kind == "U" and all(map(_is_numeral, array)):
+    if kind == "U" and all(map(is_number, array)):
         raise ValueError(
             f"There are numbers written as text, such as {str(array[0])!r}, in {label}: numpy made text of "
             "them, and of NaN, where they stood beside text. Build the array with dtype=object, which keeps "
@@ -229,14 +230,6 @@ def _object_column(array: NDArray, label: str) -> NDArray:
     except OverflowError as error:
         raise ValueError(_no_infinity(label, "a number too large for float64")) from error
     return _finite(numeric, label)
-
-
-def _is_numeral(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _finite(column: Floats, label: str) -> Floats:
