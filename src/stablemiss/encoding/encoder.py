@@ -275,8 +275,8 @@ class TableEncoder:
             label = column_label(self.labels, j)
             warnings.warn(
                 f"Nearly all entries of {label} are numbers written as text, but {entry!r} is none, so the "
-                "whole column is taken for categories. If it should be numbers, turn such entries into missing "
-                "values first (pandas.to_numeric(..., errors='coerce')).",
+                "whole column is taken for categories. If it should be numbers, turn such entries into "
+                "missing values first (pandas.to_numeric(..., errors='coerce')).",
                 UserWarning,
                 stacklevel=4,
             )
