@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from stablemiss.datasets import make_gaussian_mix
-from stablemiss.decorrelation import learn_weights, weigh_rows
+from stablemiss.decorrelation import RandomFeatures, learn_weights, weigh_rows
 from stablemiss.missingness import MAR
 
 
@@ -68,3 +68,18 @@ def test_an_absolute_penalty_is_taken_as_it_is():
     found = weigh_rows(values, mask, gamma=1e6, rng=np.random.default_rng(0))
     assert found.gamma == 1e6
     np.testing.assert_allclose(found.weight, 1.0)
+
+
+@pytest.mark.parametrize("batch_size", [None, 100])
+def test_features_are_drawn_again_only_if_asked(batch_size, monkeypatch):
+    """Once to descend on, once for the report; with `redraw` also to judge by, and at each look."""
+    draws = []
+    original = RandomFeatures.draw.__func__
+    monkeypatch.setattr(RandomFeatures, "draw", classmethod(lambda *args: draws.append(1) or original(*args)))
+    values, mask = mar_table(0, n=300, d=4)
+    for redraw in (False, True):
+        draws.clear()
+        weigh_rows(
+            values, mask, redraw=redraw, batch_size=batch_size, max_epochs=3, rng=np.random.default_rng(0)
+        )
+        assert len(draws) == (2 if not redraw else 3 + 4)

@@ -68,8 +68,8 @@ class Dependence:
         self.terms, self.form, self.block = tuple(terms), form, block
         self.mask = mask.to(values.dtype)
         # (n, d · q), zero where hidden.
-        hidden = features.of_values(torch.where(mask, values, 0.0)) * self.mask[:, :, None]
-        self.features = hidden.reshape(self.n, self.d * self.q)
+        cosines = features.of_values(torch.where(mask, values, 0.0)) * self.mask[:, :, None]
+        self.features = cosines.reshape(self.n, self.d * self.q)
         self.bit_zero, self.bit_step = (part.to(values) for part in features.of_bits())
 
     def __call__(self, weight: torch.Tensor) -> tuple[dict[str, float], torch.Tensor]:

@@ -151,13 +151,18 @@ def weigh_rows(
     data = MaskedData.of(values, mask, np.zeros(len(values)))
     rows = Rows.of(data, torch.device("cpu"))
     n, d = data.values.shape
+    is_full_batch = batch_size is None or batch_size >= n
     observed = torch.from_numpy(data.mask)
 
-    def measured(on: Tensor, seen: Tensor, which: Sequence[str] = terms) -> Dependence:
-        return Dependence(on, seen, RandomFeatures.draw(d, q, rng), which, form)
+    def draw() -> RandomFeatures:
+        return RandomFeatures.draw(d, q, rng)
 
-    descended, fresh = (measured(rows.values, observed) for _ in range(2))
-    judge = fresh if redraw else descended
+    def whole(features: RandomFeatures, which: Sequence[str] = terms) -> Dependence:
+        return Dependence(rows.values, observed, features, which, form)
+
+    features = draw()
+    descended = whole(features)
+    judge = whole(draw()) if redraw else descended
     critical = critical_gamma(descended)
     penalty = strength * critical if gamma is None else gamma
     weights = _RowWeights(torch.from_numpy(0.05 * rng.normal(size=n)).to(rows.values))
@@ -171,12 +176,15 @@ def weigh_rows(
     def loss(batch: Rows) -> Tensor:
         if len(batch) == n:
             return objective(weights(), descended)
-        return objective(weights()[batch.index], measured(batch.values, batch.mask > 0))
+        part = Dependence(batch.values, batch.mask > 0, features, terms, form)
+        return objective(weights()[batch.index], part)
 
     def score() -> float:
-        nonlocal descended
+        nonlocal features, descended
         if redraw:
-            descended = measured(rows.values, observed)
+            features = draw()
+            # Of use only where a step takes all rows; parts of them are measured as they come.
+            descended = whole(features) if is_full_batch else descended
         return float(objective(weights(), judge))
 
     stage = Stage(
@@ -185,7 +193,7 @@ def weigh_rows(
         rows=rows,
         steps=[Step(loss, [weights.theta], partial(torch.optim.Adam, lr=learning_rate), clip=math.inf)],
         score=score,
-        batch_size=batch_size or n,
+        batch_size=n if batch_size is None else batch_size,
         max_epochs=max_epochs,
         patience=2,
         cuts=2,
@@ -196,7 +204,7 @@ def weigh_rows(
     equal = torch.ones_like(learnt)
     if float(objective(equal, judge)) <= float(objective(learnt, judge)):
         learnt = equal
-    seen_afresh = measured(rows.values, observed, TERMS)
+    seen_afresh = whole(draw(), TERMS)
     weight = learnt.double().numpy()
     weight = weight / weight.mean()
     return Weighting(
