@@ -16,6 +16,7 @@ from stablemiss.missingness import (
     Law,
     MCARIndependent,
     MCARWindow,
+    Only,
     Outage,
     Resampled,
 )
@@ -41,6 +42,14 @@ CASES: dict[str, tuple[Callable[[float], Law], Callable[[float], float]]] = {
     "mar_even": (lambda level: MAR(level, spread=0), lambda level: 0.9 * level),
     "mnar_even": (lambda level: MNAR(level, spread=0), lambda level: level),
     "outage": (lambda level: Outage([0, 7], level), lambda level: 0.1 * level),
+    "only": (
+        lambda level: Only(MCARIndependent(level, spread=0), range(3, 13)),
+        lambda level: 0.5 * level,
+    ),
+    "only_mar": (
+        lambda level: Only(MAR(level, spread=0), range(10)),
+        lambda level: 0.5 * 0.9 * level,
+    ),
     "resampled": (lambda level: Resampled(_masks(), level), lambda level: level),
 }
 

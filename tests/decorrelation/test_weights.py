@@ -72,7 +72,8 @@ def test_an_absolute_penalty_is_taken_as_it_is():
 
 @pytest.mark.parametrize("batch_size", [None, 100])
 def test_features_are_drawn_again_only_if_asked(batch_size, monkeypatch):
-    """Once to descend on, once for the report; with `redraw` also to judge by, and at each look."""
+    """Once to descend on, once for the report; with `redraw` also to judge by, three times more for the
+    critical penalty, and at each look."""
     draws = []
     original = RandomFeatures.draw.__func__
     monkeypatch.setattr(RandomFeatures, "draw", classmethod(lambda *args: draws.append(1) or original(*args)))
@@ -82,4 +83,4 @@ def test_features_are_drawn_again_only_if_asked(batch_size, monkeypatch):
         weigh_rows(
             values, mask, redraw=redraw, batch_size=batch_size, max_epochs=3, rng=np.random.default_rng(0)
         )
-        assert len(draws) == (2 if not redraw else 3 + 4)
+        assert len(draws) == (2 if not redraw else 6 + 4)

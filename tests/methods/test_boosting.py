@@ -6,7 +6,6 @@ from threadpoolctl import threadpool_limits
 
 from stablemiss.data import MaskedData
 from stablemiss.methods import Boosting, boosting
-from stablemiss.methods.boosting import draw_thinning, with_copies
 from stablemiss.progress import Silence
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
@@ -41,34 +40,6 @@ def test_thinning_helps_when_columns_vanish_that_were_always_there(seed):
     dark = np.ones_like(new, dtype=bool)
     dark[:, 0] = False
     assert rmse(thinned, task, new, dark, new_y) < 0.8 * rmse(plain, task, new, dark, new_y)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_thinning_hides_only_observed_columns_of_the_table_together_in_four_of_five_rows(seed):
-    rng = to_rng(seed)
-    data = MaskedData.of(
-        np.ones((5000, 6)), rng.uniform(size=(5000, 6)) < 0.9, np.zeros((5000, 1)), groups=[0, 1, 1, 1, 4, 4]
-    )
-    keep = draw_thinning(data, rng)
-    assert (keep[:, 1] == keep[:, 2]).all()
-    assert (keep[:, 4] == keep[:, 5]).all()
-    assert (keep[:, 0] != keep[:, 1]).any()
-    # With rate u ~ U(0, 1) a cell survives with probability 1 - 0.8 / 2, and three groups all do with
-    # probability 0.2 + 0.8 E[(1 - u)^3] = 0.4.
-    assert keep.mean() == pytest.approx(0.6, abs=0.02)
-    assert keep.all(axis=1).mean() == pytest.approx(0.4, abs=0.03)
-
-
-def test_copies_keep_the_rows_themselves_first_and_their_targets_and_weights():
-    values, mask, y = draw(0, n=50, observed=0.8)
-    data = MaskedData.of(values, mask, y[:, None], np.arange(1.0, 51.0))
-    copies = with_copies(data, 3, to_rng(0))
-    assert len(copies) == 200
-    np.testing.assert_array_equal(copies.mask[:50], mask)
-    assert (copies.mask <= np.tile(mask, (4, 1))).all()
-    np.testing.assert_array_equal(copies.target, np.tile(data.target, (4, 1)))
-    np.testing.assert_allclose(copies.weight, np.tile(data.weight, 4))
-    assert (copies.mask[50:100] != copies.mask[100:150]).any()
 
 
 def test_the_number_of_threads_does_not_change_the_trees(monkeypatch):

@@ -8,7 +8,8 @@ import torch
 from sklearn.datasets import make_blobs
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.stablemiss import StableMiss, StableMissPredictor
+from stablemiss.methods.generated import GeneratedPredictor
+from stablemiss.methods.stablemiss import StableMiss
 from stablemiss.progress import Silence
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
@@ -86,7 +87,7 @@ def test_the_state_rebuilds_a_predictor_that_gives_the_same_bits(method):
     task = Regression.of(y)
     predictor = fit(method, MaskedData.of(values, mask, task.encode(y)), task)
     before = torch.get_rng_state()
-    again = StableMissPredictor.from_state(predictor.state())
+    again = GeneratedPredictor.from_state(predictor.state())
     assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(again.predict(values, mask), predictor.predict(values, mask))
 
@@ -95,7 +96,7 @@ def test_a_state_is_a_copy_that_later_changes_do_not_reach():
     values, mask, y = twins(1, n=60)
     task = Regression.of(y)
     predictor = fit(StableMiss(max_epochs=2), MaskedData.of(values, mask, task.encode(y)), task)
-    again = StableMissPredictor.from_state(predictor.state())
+    again = GeneratedPredictor.from_state(predictor.state())
     with torch.no_grad():
         for parameter in predictor.network.parameters():
             parameter.zero_()

@@ -15,6 +15,7 @@ product and the gradient one more. Wide tables are worked on in pairs of column 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -44,6 +45,9 @@ class Dependence:
     terms : subset of "xx", "mm", "xm"
         Which pairs count: column and column, bit and bit, column and bit.
     form : "weighted" or "paper"
+    groups : (d,) int tensor, optional
+        Columns with the same number are parts of one (a category spread over several columns, say). Their
+        dependence cannot be undone and does not count.
     block : int
         Columns worked on at a time. More is faster while it fits; memory grows with the square.
     """
@@ -55,6 +59,7 @@ class Dependence:
         features: RandomFeatures,
         terms: Sequence[str] = TERMS,
         form: Form = "weighted",
+        groups: torch.Tensor | None = None,
         block: int = 128,
     ):
         unknown = set(terms) - set(TERMS)
@@ -65,12 +70,13 @@ class Dependence:
             )
         self.n, self.d = values.shape
         self.q = features.frequency.shape[1]
-        self.terms, self.form, self.block = tuple(terms), form, block
-        self.mask = mask.to(values.dtype)
-        # (n, d · q), zero where hidden.
-        cosines = features.of_values(torch.where(mask, values, 0.0)) * self.mask[:, :, None]
-        self.features = cosines.reshape(self.n, self.d * self.q)
+        self.terms, self.form = tuple(terms), form
+        self.blocks = [
+            _Block.of(slice(start, min(start + block, self.d)), values, mask, features, groups)
+            for start in range(0, self.d, block)
+        ]
         self.bit_zero, self.bit_step = (part.to(values) for part in features.of_bits())
+        self._counts: dict[tuple[int, int], torch.Tensor] = {}
 
     def __call__(self, weight: torch.Tensor) -> tuple[dict[str, float], torch.Tensor]:
         """The loss of each term, and the gradient (n,) of their sum with respect to the weights (n,)."""
@@ -80,154 +86,186 @@ class Dependence:
             losses, gradient = evaluate(weight.detach())
         return {term: float(losses[term]) for term in self.terms}, gradient
 
-    def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Pairs of column ranges, each pair once."""
-        cuts = [slice(start, min(start + self.block, self.d)) for start in range(0, self.d, self.block)]
-        for i, first in enumerate(cuts):
-            for second in cuts[i:]:
+    def equal_weights(self) -> torch.Tensor:
+        """The weight one for each row, in this table's precision and on its device."""
+        return self.bit_step.new_ones(self.n)
+
+    def _pairs(self) -> Iterator[tuple[_Block, _Block]]:
+        """Pairs of blocks, each pair once."""
+        for i, first in enumerate(self.blocks):
+            for second in self.blocks[i:]:
                 yield first, second
 
-    def _columns(self, block: slice) -> torch.Tensor:
-        """Feature columns of a block, (n, b · q + b): values' features, then mask bits."""
-        part = self.features[:, block.start * self.q : block.stop * self.q]
-        return torch.cat([part, self.mask[:, block]], dim=1)
-
-    def _counts(self, first: slice, second: slice) -> torch.Tensor:
-        return self.mask[:, first].T @ self.mask[:, second]
+    def _seen_together(self, first: _Block, second: _Block) -> torch.Tensor:
+        """In how many rows two columns are both observed, (b, c); counted once, for weights do not matter."""
+        key = first.part.start, second.part.start
+        if key not in self._counts:
+            self._counts[key] = first.bits.T @ second.bits
+        return self._counts[key]
 
     def _weighted(self, weight: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         q, n = self.q, self.n
-        seen = (weight @ self.mask / n).requires_grad_()  # ν: weighted share of rows that have each column
-        mean = (weight @ self.features / n).reshape(self.d, q).requires_grad_()  # E[w m u]
-        losses = {term: torch.zeros((), dtype=weight.dtype) for term in TERMS}
+        # E[w m u] of each feature and ν, the weighted share of rows that have each column.
+        means = {block: (weight @ block.matrix / n).requires_grad_() for block in self.blocks}
+        losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
         step = self.bit_step.square().sum(dim=1)
-        for first, second in self._blocks():
-            left, right = self._columns(first), self._columns(second)
-            gram = ((left * weight[:, None]).T @ right / n).requires_grad_()
-            b, c = first.stop - first.start, second.stop - second.start
+        for first, second in self._pairs():
+            gram = ((first.matrix * weight[:, None]).T @ second.matrix / n).requires_grad_()
+            b, c = first.width, second.width
+            mean_left, seen_left = means[first][: b * q].reshape(b, q), means[first][b * q :]
+            mean_right, seen_right = means[second][: c * q].reshape(c, q), means[second][c * q :]
             both = gram[b * q :, c * q :]
             products = gram[: b * q, : c * q].reshape(b, q, c, q)
             left_bit = gram[: b * q, c * q :].reshape(b, q, c)  # features of first, bits of second
             bit_right = gram[b * q :, : c * q].reshape(b, c, q)  # bits of first, features of second
-            upper = torch.ones(b, c, dtype=torch.bool)
-            if first == second:
-                upper = upper.triu(1)
+            upper = _each_pair_once(first, second)
+            step_left, step_right = step[first.part], step[second.part]
             parts = {}
             if "xx" in self.terms:
-                known = upper & (self._counts(first, second) >= FEWEST)
-                share = torch.where(known, both, 1.0)
-                means = left_bit[:, :, :, None] * bit_right[:, None, :, :] / share[:, None, :, None] ** 2
-                covariance = products / share[:, None, :, None] - means
+                known = upper & (self._seen_together(first, second) >= FEWEST)
+                share = torch.where(known, both, 1.0)[:, None, :, None]
+                covariance = products / share - left_bit[:, :, :, None] * bit_right[:, None] / share**2
                 parts["xx"] = (covariance.square().sum(dim=(1, 3)) * known).sum()
             if "mm" in self.terms:
-                covariance = both - seen[first, None] * seen[None, second]
-                scale = step[first, None] * step[None, second]
-                parts["mm"] = (covariance.square() * scale * upper).sum()
+                covariance = both - seen_left[:, None] * seen_right
+                parts["mm"] = (covariance.square() * step_left[:, None] * step_right * upper).sum()
             if "xm" in self.terms:
-                parts["xm"] = _column_and_bit(left_bit, mean[first], seen[first], both, step[second], upper)
+                parts["xm"] = _column_and_bit(left_bit, mean_left, seen_left, both, step_right, upper)
                 # The other way round; within one block these are the pairs below the diagonal.
-                turned = bit_right.permute(1, 2, 0), mean[second], seen[second], both.T, step[first], upper.T
+                turned = bit_right.permute(1, 2, 0), mean_right, seen_right, both.T, step_left, upper.T
                 parts["xm"] = parts["xm"] + _column_and_bit(*turned)
-            total = sum(parts.values(), torch.zeros((), dtype=weight.dtype))
+            total = sum(parts.values(), weight.new_zeros(()))
             if total.requires_grad:
                 for term, value in parts.items():
                     losses[term] = losses[term] + value.detach()
                 total.backward()
             if gram.grad is not None:
-                gradient += ((left @ gram.grad) * right).sum(dim=1) / n
-        for leaf, source in ((seen, self.mask), (mean, self.features)):
-            if leaf.grad is not None:
-                gradient += source @ leaf.grad.reshape(-1) / n
+                gradient += ((first.matrix @ gram.grad) * second.matrix).sum(dim=1) / n
+        for block, mean in means.items():
+            if mean.grad is not None:
+                gradient += block.matrix @ mean.grad / n
         return losses, gradient
 
     def _paper(self, weight: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         # PAPER: Σ' of X_k X_l, X_k M_l and M_k M_l with pairwise counts; w inside both factors.
         q, n = self.q, self.n
-        count = self.mask.sum(dim=0)
-        mean = (weight @ self.features).reshape(self.d, q) / count.clamp_min(1)[:, None]
-        mean_bit, mean_weight = weight @ self.mask / n, weight.mean()
-        rest = weight - mean_weight
-        losses = {term: torch.zeros((), dtype=weight.dtype) for term in TERMS}
+        losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
         # |u(0)|², u(0)·step and |step|² of each bit: a bit's q features span two directions, w and w · bit.
-        zero, step = self.bit_zero, self.bit_step
-        gram_bit = torch.stack(
-            [
-                torch.stack([(zero * zero).sum(dim=1), (zero * step).sum(dim=1)], dim=1),
-                torch.stack([(zero * step).sum(dim=1), (step * step).sum(dim=1)], dim=1),
-            ],
-            dim=2,
-        )
-
-        def centred(block: slice) -> torch.Tensor:
-            features = self.features[:, block.start * q : block.stop * q] * weight[:, None]
-            mask = self.mask[:, block]
-            features = features - (mask[:, :, None] * mean[block]).reshape(n, -1)
-            bits = mask * weight[:, None] - mean_bit[block]
-            return torch.cat([features, bits, rest[:, None]], dim=1)
-
-        for first, second in self._blocks():
-            left, right = centred(first), centred(second)
+        directions = torch.stack([self.bit_zero, self.bit_step], dim=1)
+        gram_bit = directions @ directions.mT
+        for first, second in self._pairs():
+            left = first.centred(weight)
+            right = left if first is second else second.centred(weight)
             gram = (left.T @ right).requires_grad_()
-            b, c = first.stop - first.start, second.stop - second.start
+            b, c = first.width, second.width
             products = gram[: b * q, : c * q].reshape(b, q, c, q)
             left_bit = gram[: b * q, c * q : c * q + c].reshape(b, q, c)
             left_rest = gram[: b * q, -1].reshape(b, q)
             bit_right = gram[b * q : b * q + b, : c * q].reshape(b, c, q)
             rest_right = gram[-1, : c * q].reshape(c, q)
-            upper = torch.ones(b, c, dtype=torch.bool)
-            if first == second:
-                upper = upper.triu(1)
+            upper = _each_pair_once(first, second)
+            of_first, of_second = gram_bit[first.part], gram_bit[second.part]
             parts = {}
             if "xx" in self.terms:
-                pairs = self._counts(first, second)
-                known = upper & (pairs >= FEWEST)
+                pairs = self._seen_together(first, second)
                 covariance = products / (pairs.clamp_min(FEWEST) - 1)[:, None, :, None]
+                known = upper & (pairs >= FEWEST)
                 parts["xx"] = (covariance.square().sum(dim=(1, 3)) * known).sum()
             if "mm" in self.terms:
-                table = torch.stack(
-                    [
-                        torch.stack([gram[-1, -1].expand(b, c), gram[-1, c * q : -1].expand(b, c)], dim=2),
-                        torch.stack(
-                            [gram[b * q : -1, -1, None].expand(b, c), gram[b * q : -1, c * q : -1]], dim=2
-                        ),
-                    ],
-                    dim=2,
-                ) / (n - 1)
-                squares = torch.einsum(
-                    "kst,klsx,lxy,klty->kl", gram_bit[first], table, gram_bit[second], table
+                rest_by = torch.stack([gram[-1, -1].expand(c), gram[-1, c * q : -1]], dim=1).expand(b, c, 2)
+                bit_by = torch.stack(
+                    [gram[b * q : -1, -1:].expand(b, c), gram[b * q : -1, c * q : -1]], dim=2
                 )
+                table = torch.stack([rest_by, bit_by], dim=2) / (n - 1)
+                squares = torch.einsum("kst,klsx,lxy,klty->kl", of_first, table, of_second, table)
                 parts["mm"] = (squares * upper).sum()
             if "xm" in self.terms:
-                include = torch.ones(b, c, dtype=torch.bool)
-                parts["xm"] = _paper_column_and_bit(
-                    left_bit, left_rest, count[first], gram_bit[second], include
-                )
-                if first != second:
-                    turned = bit_right.permute(1, 2, 0), rest_right, count[second], gram_bit[first], include.T
+                # To the letter a column and its own bit count too.
+                apart = (upper | upper.T).fill_diagonal_(True) if first is second else upper
+                parts["xm"] = _paper_column_and_bit(left_bit, left_rest, first.count, of_second, apart)
+                if first is not second:
+                    turned = bit_right.permute(1, 2, 0), rest_right, second.count, of_first, apart.T
                     parts["xm"] = parts["xm"] + _paper_column_and_bit(*turned)
-            total = sum(parts.values(), torch.zeros((), dtype=weight.dtype))
+            total = sum(parts.values(), weight.new_zeros(()))
             if not total.requires_grad:
                 continue
             for term, value in parts.items():
                 losses[term] = losses[term] + value.detach()
             total.backward()
             assert gram.grad is not None
-            gradient += self._paper_chain(first, right @ gram.grad.T, count)
-            gradient += self._paper_chain(second, left @ gram.grad, count)
+            if first is second:
+                gradient += first.by_weight(left @ (gram.grad + gram.grad.T))
+            else:
+                gradient += first.by_weight(right @ gram.grad.T) + second.by_weight(left @ gram.grad)
         return losses, gradient
 
-    def _paper_chain(self, block: slice, by_column: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
-        """From the gradient (n, b · q + b + 1) by the centred columns of a block to that by the weights."""
-        q, b = self.q, block.stop - block.start
-        features = self.features[:, block.start * q : block.stop * q]
-        mask = self.mask[:, block]
-        by_feature = (by_column[:, : b * q].reshape(self.n, b, q)) * mask[:, :, None]
-        by_feature = by_feature - by_feature.sum(dim=0) / count[block].clamp_min(1)[:, None]
-        by_bit = by_column[:, b * q : -1] - by_column[:, b * q : -1].mean(dim=0)
-        by_rest = by_column[:, -1] - by_column[:, -1].mean()
-        return (features * by_feature.reshape(self.n, -1)).sum(dim=1) + (mask * by_bit).sum(dim=1) + by_rest
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Some neighbouring columns of the table, worked on together.
+
+    matrix (n, b · q + b) holds the features of each column, zero where hidden, and then the mask bits.
+    """
+
+    part: slice
+    matrix: torch.Tensor
+    count: torch.Tensor
+    groups: torch.Tensor
+
+    @classmethod
+    def of(
+        cls,
+        part: slice,
+        values: torch.Tensor,
+        mask: torch.Tensor,
+        features: RandomFeatures,
+        groups: torch.Tensor | None,
+    ) -> _Block:
+        observed = mask[:, part].to(values.dtype)
+        cosines = features.of_values(torch.where(mask[:, part], values[:, part], 0.0), part)
+        matrix = torch.cat([(cosines * observed[:, :, None]).flatten(1), observed], dim=1)
+        own = torch.arange(values.shape[1], device=values.device) if groups is None else groups
+        return cls(part, matrix, observed.sum(dim=0), own[part])
+
+    @property
+    def width(self) -> int:
+        return self.part.stop - self.part.start
+
+    @property
+    def bits(self) -> torch.Tensor:
+        return self.matrix[:, -self.width :]
+
+    def centred(self, weight: torch.Tensor) -> torch.Tensor:
+        """The paper's Z̃ of features and bits, and w itself as the last column: (n, b · q + b + 1)."""
+        n, b = len(weight), self.width
+        scaled = torch.cat([self.matrix, weight.new_ones(n, 1)], dim=1) * weight[:, None]
+        total = scaled.sum(dim=0)
+        # A feature's mean is over the rows that have the column, and is taken off these rows alone.
+        mean = total[: -b - 1].reshape(b, -1) / self.count.clamp_min(1)[:, None]
+        scaled[:, : -b - 1] -= (self.bits[:, :, None] * mean).flatten(1)
+        scaled[:, -b - 1 :] -= total[-b - 1 :] / n
+        return scaled
+
+    def by_weight(self, by_centred: torch.Tensor) -> torch.Tensor:
+        """From the gradient by the columns of `centred` to that by the weights."""
+        n, b = len(by_centred), self.width
+        by_feature = by_centred[:, : -b - 1].reshape(n, b, -1) * self.bits[:, :, None]
+        by_feature = by_feature - by_feature.sum(dim=0) / self.count.clamp_min(1)[:, None]
+        by_bit = by_centred[:, -b - 1 :] - by_centred[:, -b - 1 :].mean(dim=0)
+        features = self.matrix[:, :-b]
+        return (
+            (features * by_feature.flatten(1)).sum(dim=1)
+            + (self.bits * by_bit[:, :-1]).sum(dim=1)
+            + by_bit[:, -1]
+        )
+
+
+def _each_pair_once(first: _Block, second: _Block) -> torch.Tensor:
+    """Which pairs (k, l) of columns count: of different groups, and within one block above the diagonal."""
+    pairs = first.groups[:, None] != second.groups
+    return pairs.triu(1) if first is second else pairs
 
 
 def _column_and_bit(

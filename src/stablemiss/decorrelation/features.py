@@ -51,9 +51,9 @@ class RandomFeatures:
         phase, mask_phase = rng.uniform(0.0, 2 * math.pi, size=(2, d, q))
         return cls(*map(torch.from_numpy, (frequency, phase, mask_frequency, mask_phase)))
 
-    def of_values(self, values: torch.Tensor) -> torch.Tensor:
-        """u of each cell, (n, d, q), in the precision of `values` (n, d)."""
-        frequency, phase = self.frequency.to(values), self.phase.to(values)
+    def of_values(self, values: torch.Tensor, columns: slice = slice(None)) -> torch.Tensor:
+        """u of each cell, (n, d, q), in the precision of `values` (n, d), maybe some `columns` only."""
+        frequency, phase = self.frequency[columns].to(values), self.phase[columns].to(values)
         return math.sqrt(2) * torch.cos(values[:, :, None] * frequency + phase)
 
     def of_bits(self) -> tuple[torch.Tensor, torch.Tensor]:

@@ -9,7 +9,7 @@ below it they are not. `strength` gives γ as a share of γ_c, which means the s
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,10 +24,12 @@ from stablemiss.decorrelation.dependence import TERMS, Dependence, Form
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
-from stablemiss.training import Rows, Stage, Step, run_stages
+from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
 # Steps between two looks at fresh features; the features that are descended on are redrawn as often.
 STEPS = 20
+# Rows by which weights are judged where the table is too large to be used whole.
+SAMPLE = 16384
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +55,38 @@ class Weighting:
     before: dict[str, float]
     after: dict[str, float]
 
+    @classmethod
+    def of(
+        cls,
+        learnt: Tensor,
+        base: Tensor,
+        afresh: Dependence,
+        rows: Tensor,
+        gamma: float,
+        critical: float,
+        scale: float = 1.0,
+    ) -> Weighting:
+        """From weights (n,) and a fresh measure of some rows, under these weights and under `base` (n,)."""
+        weight = learnt.double().cpu().numpy()
+        before, after = (
+            {term: scale * loss for term, loss in afresh(part[rows] / part[rows].mean())[0].items()}
+            for part in (base, learnt)
+        )
+        effective = float(weight.sum() ** 2 / (weight**2).sum())
+        return cls(weight / weight.mean(), effective, gamma, critical, before, after)
 
-class _Loss(torch.autograd.Function):
-    """A `Dependence` as a node of torch's graph, with its own gradient."""
+
+Measure = Callable[[Tensor], tuple[dict[str, float], Tensor]]
+
+
+class _Measured(torch.autograd.Function):
+    """What a measure such as `Dependence` finds, as a node of torch's graph with its own gradient."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, measure: Dependence) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, measure: Measure) -> Tensor:
         losses, gradient = measure(weight)
         ctx.save_for_backward(gradient)
-        return torch.tensor(sum(losses.values()), dtype=weight.dtype)
+        return weight.new_tensor(sum(losses.values()))
 
     @staticmethod
     def backward(ctx: Any, *by_loss: Tensor) -> tuple[Tensor, None]:
@@ -69,25 +94,71 @@ class _Loss(torch.autograd.Function):
         return by_loss[0] * gradient, None
 
 
-class _RowWeights(nn.Module):
-    """Positive weights of mean one: n · softmax(θ)."""
+class RowWeights(nn.Module):
+    """Positive weights of mean one: base · softmax(θ), scaled.
 
-    def __init__(self, start: Tensor):
+    `ratio` is by how much the learnt weights change the base; its mean over the base is one.
+    """
+
+    base: Tensor
+
+    def __init__(self, base: Tensor, rng: Rng):
         super().__init__()
-        self.theta = nn.Parameter(start)
+        self.register_buffer("base", base / base.mean())
+        # The spread of weights has no gradient where all are equal, so they start a little off.
+        self.theta = nn.Parameter(torch.from_numpy(0.05 * rng.normal(size=len(base))).to(base))
 
-    def forward(self) -> Tensor:
+    @property
+    def ratio(self) -> Tensor:
         return len(self.theta) * self.theta.softmax(dim=0)
 
+    def forward(self) -> Tensor:
+        weight = self.base * self.ratio
+        return weight / weight.mean()
 
-def critical_gamma(measure: Dependence) -> float:
+
+@dataclass(frozen=True)
+class Objective:
+    """What weights are to make small: a measure of dependence, and the price of uneven weights."""
+
+    gamma: float
+    scale: float = 1.0
+
+    def __call__(self, weights: RowWeights, measure: Measure, rows: Tensor | None = None) -> Tensor:
+        """At the weights as they stand, of all rows or of those chosen."""
+        weight, ratio = weights(), weights.ratio
+        if rows is not None:
+            weight, ratio = weight[rows], ratio[rows]
+        # PAPER: γ · Std(w) / mean(w) keeps single rows from taking all the weight.
+        return self._measured(weight, measure) + self.gamma * ratio.std(correction=0) / ratio.mean()
+
+    def best(self, weights: RowWeights, measure: Measure, rows: Tensor | None = None) -> Tensor:
+        """The learnt weights, or those the rows had where they are no worse."""
+        with torch.no_grad():
+            start = weights.base if rows is None else weights.base[rows]
+            is_better = self(weights, measure, rows) < self._measured(start, measure)
+            return weights() if is_better else weights.base
+
+    def _measured(self, weight: Tensor, measure: Measure) -> Tensor:
+        return self.scale * _Measured.apply(weight / weight.mean(), measure)
+
+
+def critical_gamma(measure: Dependence, base: Tensor | None = None) -> float:
     """The penalty from which on equal weights are the optimum, to first order: √n · ‖g − mean of g‖.
 
     g is the gradient of the dependence at equal weights. Moving the weights by ε v, v of mean zero, changes
-    the loss by ε g·v and the penalty by γ ε ‖v‖ / √n.
+    the loss by ε g·v and the penalty by γ ε ‖v‖ / √n. With weights of the rows' own, `base` (n,) of mean one,
+    "equal" means these, and what moves is by how much they are multiplied.
     """
-    _, gradient = measure(torch.ones(measure.n, dtype=measure.features.dtype))
-    return math.sqrt(measure.n) * float((gradient - gradient.mean()).norm())
+    start = measure.equal_weights() if base is None else base
+    return critical_slope(measure(start)[1], start)
+
+
+def critical_slope(gradient: Tensor, base: Tensor) -> float:
+    """`critical_gamma` from the gradient (n,) of a loss at the weights `base` (n,) of mean one."""
+    # Weights are divided by their mean, so a change of all of them alike changes nothing.
+    by_ratio = base * (gradient - (gradient * base).mean())
+    return math.sqrt(len(base)) * float((by_ratio - by_ratio.mean()).norm())
 
 
 def weigh_rows(
@@ -95,15 +166,19 @@ def weigh_rows(
     mask: NDArray,
     terms: Sequence[str] = TERMS,
     form: Form = "weighted",
-    strength: float = 0.3,
+    strength: float = 0.2,
     gamma: float | None = None,
     q: int = 5,
     *,
     rng: Rng,
+    base: NDArray | None = None,
+    groups: NDArray | None = None,
     redraw: bool = True,
     batch_size: int | None = None,
+    max_columns: int = 128,
     max_epochs: int = 15,
     learning_rate: float = 0.03,
+    device: str = "cpu",
     progress: Silence | None = None,
 ) -> Weighting:
     """Learn row weights that make columns and mask bits less dependent.
@@ -122,17 +197,27 @@ def weigh_rows(
     gamma : float, optional
         γ itself, as in the paper; `strength` is then ignored.
     q : int
-        Features per column.
+        Features per column. More see more kinds of dependence, at a cost that grows with their square.
     rng : numpy Generator
+    base : (n,), optional
+        Weights that the rows have already. What is learnt multiplies them; equal by default.
+    groups : (d,) int, optional
+        Columns with the same number are parts of one, so their dependence does not count.
     redraw : bool
         Draw new features every 20 steps, and stop on others, so that none can be overfitted. False descends
         and stops on the first, which shows what the loss itself does.
     batch_size : int, optional
-        Rows per step where the table is too large to be used whole; None uses all rows.
+        Rows per step where the table is too large to be used whole; None uses all rows. More rows see less
+        sampling noise.
+    max_columns : int
+        A wider table is worked on by so many columns at a time, drawn anew with the features; losses are
+        scaled to all pairs. More see more pairs at once, at a cost that grows with their square.
     max_epochs : int
         Most rounds of 20 steps. It ends sooner when the loss on fresh features has stopped falling.
     learning_rate : float
         First step size; lowered twice before the end.
+    device : str
+        "cpu", "cuda" or "auto".
     progress : Silence, optional
 
     Returns
@@ -148,44 +233,48 @@ def weigh_rows(
     >>> found.after["xx"] < found.before["xx"]
     True
     """
-    data = MaskedData.of(values, mask, np.zeros(len(values)))
-    rows = Rows.of(data, torch.device("cpu"))
+    data = MaskedData.of(values, mask, np.zeros(len(values)), weight=base, groups=groups)
+    rows = Rows.of(data, to_device(device))
     n, d = data.values.shape
     is_full_batch = batch_size is None or batch_size >= n
-    observed = torch.from_numpy(data.mask)
+    # What is judged and reported needs no more rows than fit: a sample of them where there are batches.
+    sample = rows if is_full_batch else rows.take(_sample(n, max(batch_size or 0, SAMPLE), rng, rows))
+    own = torch.as_tensor(data.groups, device=rows.values.device)
+    width = min(d, max_columns)
+    scale = d * (d - 1) / (width * (width - 1)) if width > 1 else 1.0
 
-    def draw() -> RandomFeatures:
-        return RandomFeatures.draw(d, q, rng)
+    def draw() -> tuple[Tensor, RandomFeatures]:
+        columns = np.sort(rng.permutation(d)[:width])
+        return torch.as_tensor(columns, device=own.device), RandomFeatures.draw(width, q, rng)
 
-    def whole(features: RandomFeatures, which: Sequence[str] = terms) -> Dependence:
-        return Dependence(rows.values, observed, features, which, form)
+    def measured(on: Rows, drawn: tuple[Tensor, RandomFeatures], which: Sequence[str] = terms) -> Dependence:
+        columns, features = drawn
+        return Dependence(on.values[:, columns], on.mask[:, columns] > 0, features, which, form, own[columns])
 
-    features = draw()
-    descended = whole(features)
-    judge = whole(draw()) if redraw else descended
-    critical = critical_gamma(descended)
+    drawn = draw()
+    descended = judge = measured(sample, drawn)
+    start = sample.weight / sample.weight.mean()
+    criticals = [critical_gamma(descended, start)]
+    if redraw:
+        judge = measured(sample, draw())
+        # A few columns' critical penalty is much a matter of the features drawn.
+        criticals += [critical_gamma(measured(sample, draw()), start) for _ in range(3)]
+    critical = scale * float(np.mean(criticals))
     penalty = strength * critical if gamma is None else gamma
-    weights = _RowWeights(torch.from_numpy(0.05 * rng.normal(size=n)).to(rows.values))
-
-    def objective(weight: Tensor, measure: Dependence) -> Tensor:
-        # PAPER: + γ · Std(w) / mean(w), which keeps single rows from taking all the weight.
-        return (
-            _Loss.apply(weight / weight.mean(), measure) + penalty * weight.std(correction=0) / weight.mean()
-        )
+    weights = RowWeights(rows.weight, rng)
+    objective = Objective(penalty, scale)
 
     def loss(batch: Rows) -> Tensor:
-        if len(batch) == n:
-            return objective(weights(), descended)
-        part = Dependence(batch.values, batch.mask > 0, features, terms, form)
-        return objective(weights()[batch.index], part)
+        if is_full_batch:
+            return objective(weights, descended)
+        return objective(weights, measured(batch, drawn), batch.index)
 
     def score() -> float:
-        nonlocal features, descended
+        nonlocal drawn, descended
         if redraw:
-            features = draw()
-            # Of use only where a step takes all rows; parts of them are measured as they come.
-            descended = whole(features) if is_full_batch else descended
-        return float(objective(weights(), judge))
+            drawn = draw()
+            descended = measured(sample, drawn) if is_full_batch else descended
+        return float(objective(weights, judge, sample.index))
 
     stage = Stage(
         name="row weights",
@@ -200,21 +289,13 @@ def weigh_rows(
         min_batches=STEPS,
     )
     run_stages([stage], rng, progress or Silence())
-    learnt = weights().detach()
-    equal = torch.ones_like(learnt)
-    if float(objective(equal, judge)) <= float(objective(learnt, judge)):
-        learnt = equal
-    seen_afresh = whole(draw(), TERMS)
-    weight = learnt.double().numpy()
-    weight = weight / weight.mean()
-    return Weighting(
-        weight=weight,
-        effective_rows=float(weight.sum() ** 2 / (weight**2).sum()),
-        gamma=penalty,
-        critical_gamma=critical,
-        before=seen_afresh(equal)[0],
-        after=seen_afresh(learnt)[0],
-    )
+    learnt = objective.best(weights, judge, sample.index)
+    afresh = measured(sample, draw(), TERMS)
+    return Weighting.of(learnt, weights.base, afresh, sample.index, penalty, critical, scale)
+
+
+def _sample(n: int, size: int, rng: Rng, rows: Rows) -> Tensor:
+    return torch.as_tensor(rng.permutation(n)[:size], device=rows.index.device)
 
 
 def learn_weights(
@@ -222,7 +303,7 @@ def learn_weights(
     mask: NDArray,
     terms: Sequence[str] = TERMS,
     form: Form = "weighted",
-    strength: float = 0.3,
+    strength: float = 0.2,
     *,
     rng: Rng,
     **settings: Any,

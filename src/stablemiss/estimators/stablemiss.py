@@ -7,8 +7,10 @@ from typing import Any, Literal
 
 from sklearn.base import ClassifierMixin, RegressorMixin
 
+from stablemiss.decorrelation import Form
 from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing
 from stablemiss.methods import Method, StableMiss
+from stablemiss.methods.stablemiss import Decorrelate
 
 
 class StableMissRegressor(RegressorMixin, MissingEstimator):
@@ -19,7 +21,7 @@ class StableMissRegressor(RegressorMixin, MissingEstimator):
     Parameters
     ----------
     architecture, hidden, layers, g_hidden, rank, learning_rate, weight_decay, batch_size, max_epochs, \
-patience, device
+patience, device, decorrelate, form, strength, gamma
         The hyper-parameters of `stablemiss.methods.StableMiss`, explained there.
     validation_fraction, random_state, on_unseen_missing, allow_missing_columns, max_one_hot, verbose
         As in `MissingRegressor`.
@@ -58,6 +60,10 @@ patience, device
         max_epochs: int = 200,
         patience: int = 4,
         device: str = "auto",
+        decorrelate: Decorrelate = "none",
+        form: Form = "weighted",
+        strength: float = 0.2,
+        gamma: float | None = None,
         validation_fraction: float = 0.15,
         random_state: Any = None,
         on_unseen_missing: OnUnseenMissing = "warn",
@@ -76,6 +82,10 @@ patience, device
         self.max_epochs = max_epochs
         self.patience = patience
         self.device = device
+        self.decorrelate = decorrelate
+        self.form = form
+        self.strength = strength
+        self.gamma = gamma
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.on_unseen_missing = on_unseen_missing
@@ -95,7 +105,7 @@ class StableMissClassifier(ClassifierMixin, MissingEstimator):
     Parameters
     ----------
     architecture, hidden, layers, g_hidden, rank, learning_rate, weight_decay, batch_size, max_epochs, \
-patience, device
+patience, device, decorrelate, form, strength, gamma
         The hyper-parameters of `stablemiss.methods.StableMiss`, explained there.
     validation_fraction, random_state, on_unseen_missing, allow_missing_columns, max_one_hot, verbose
         As in `MissingClassifier`.
@@ -134,6 +144,10 @@ patience, device
         max_epochs: int = 200,
         patience: int = 4,
         device: str = "auto",
+        decorrelate: Decorrelate = "none",
+        form: Form = "weighted",
+        strength: float = 0.2,
+        gamma: float | None = None,
         validation_fraction: float = 0.15,
         random_state: Any = None,
         on_unseen_missing: OnUnseenMissing = "warn",
@@ -152,6 +166,10 @@ patience, device
         self.max_epochs = max_epochs
         self.patience = patience
         self.device = device
+        self.decorrelate = decorrelate
+        self.form = form
+        self.strength = strength
+        self.gamma = gamma
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.on_unseen_missing = on_unseen_missing

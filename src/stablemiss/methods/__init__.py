@@ -6,9 +6,20 @@ from stablemiss.methods.constant import Constant
 from stablemiss.methods.em_mixture import EMMixture
 from stablemiss.methods.ols import OLS
 from stablemiss.methods.stablemiss import StableMiss
+from stablemiss.methods.stablemiss_plus import StableMissPlus
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Constant, OLS, EMMixture, Boosting, StableMiss)
+    method.name: method for method in (Constant, OLS, EMMixture, Boosting, StableMiss, StableMissPlus)
 }
 
-__all__ = ["METHODS", "OLS", "Boosting", "Constant", "EMMixture", "Method", "Predictor", "StableMiss"]
+__all__ = [
+    "METHODS",
+    "OLS",
+    "Boosting",
+    "Constant",
+    "EMMixture",
+    "Method",
+    "Predictor",
+    "StableMiss",
+    "StableMissPlus",
+]

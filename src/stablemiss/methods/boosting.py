@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
+from stablemiss.missingness import Thinning
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
-
-# Share of the rows of a thinned copy that lose cells; the others stay as they are.
-THINNED_SHARE = 0.8
 
 # Tables of fewer cells use one thread. On them threads bring little, and while other processes keep the cores
 # busy, waiting for each other can take a hundred times as long as the work.
@@ -119,7 +117,8 @@ class Boosting(Method):
         # A leaf of twenty rows leaves nothing to split in a table of thirty.
         min_rows = max(1, min(self.min_rows_per_leaf, len(train) // 10))
         if self.thinning > 0:
-            train, valid = with_copies(train, self.thinning, rng), with_copies(valid, self.thinning, rng)
+            thinning = Thinning.of(train.groups)
+            train, valid = (thinning.copies(data, self.thinning, rng) for data in (train, valid))
         params: dict[str, Any] = {
             "learning_rate": self.learning_rate,
             "num_leaves": self.n_leaves,
@@ -188,24 +187,3 @@ def n_threads_for(values: Floats) -> int:
 def with_nan(values: Floats, mask: Bools) -> Floats:
     """LightGBM's own notation: NaN where hidden."""
     return np.where(mask, values, np.nan)
-
-
-def with_copies(data: MaskedData, n_copies: int, rng: Rng) -> MaskedData:
-    """The rows as they are, followed by `n_copies` copies thinned afresh each."""
-    copies = [data, *(data.hidden_where(draw_thinning(data, rng)) for _ in range(n_copies))]
-    return MaskedData.of(
-        np.concatenate([copy.values for copy in copies]),
-        np.concatenate([copy.mask for copy in copies]),
-        np.concatenate([copy.target for copy in copies]),
-        np.concatenate([copy.weight for copy in copies]),
-        data.groups,
-    )
-
-
-def draw_thinning(data: MaskedData, rng: Rng) -> Bools:
-    """Which cells (n, d) a thinned copy keeps: rows draw a rate, columns of the user's table go together."""
-    n = len(data)
-    rate = rng.uniform(size=(n, 1)) * (rng.uniform(size=(n, 1)) < THINNED_SHARE)
-    _, group = np.unique(data.groups, return_inverse=True)
-    n_groups = int(group.max(initial=-1)) + 1
-    return (rng.uniform(size=(n, n_groups)) >= rate)[:, group]

@@ -6,8 +6,10 @@ from stablemiss.missingness.law import LEVELS, Law
 from stablemiss.missingness.mar import MAR
 from stablemiss.missingness.mcar import MCARIndependent, MCARWindow
 from stablemiss.missingness.mnar import MNAR
+from stablemiss.missingness.only import Only
 from stablemiss.missingness.outage import Outage
 from stablemiss.missingness.resampled import Resampled
+from stablemiss.missingness.thinning import Thinning
 
 # The laws that a level alone describes, by the name the command line uses: LAWS["mar"](0.5).
 LAWS: dict[str, Callable[[float], Law]] = {
@@ -25,6 +27,8 @@ __all__ = [
     "Law",
     "MCARIndependent",
     "MCARWindow",
+    "Only",
     "Outage",
     "Resampled",
+    "Thinning",
 ]

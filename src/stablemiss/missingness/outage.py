@@ -40,35 +40,42 @@ class Outage(Law):
 
     def __post_init__(self) -> None:
         check_share("level", self.level)
-        try:
-            if any(isinstance(column, bool) for column in self.columns):
-                raise TypeError("True and False are no positions")
-            object.__setattr__(self, "columns", tuple(index(column) for column in self.columns))
-        except TypeError as error:
-            raise ValueError(
-                f"columns must be a sequence of column positions such as [0, 3], but {self.columns!r} came."
-            ) from error
+        object.__setattr__(self, "columns", to_positions(self.columns))
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
         """This law itself, once the chosen columns are found to be columns of X."""
-        self._check_positions(to_table(X))
+        check_positions(self.columns, to_table(X))
         return self
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
     def keep(self, table: Floats, rng: Rng) -> Bools:
-        self._check_positions(table)
+        check_positions(self.columns, table)
         is_hit = rng.random(len(table)) < self.level
         observed = np.ones(table.shape, dtype=bool)
         observed[np.ix_(np.flatnonzero(is_hit), np.array(self.columns, dtype=np.int64))] = False
         return observed
 
-    def _check_positions(self, table: Floats) -> None:
-        d = table.shape[1]
-        absent = [column for column in self.columns if not 0 <= column < d]
-        if absent:
-            raise ValueError(
-                f"The outage names columns {absent}, but X has columns 0 to {d - 1}. "
-                "Name columns by their position, counted from 0."
-            )
+
+def to_positions(columns: Sequence[int]) -> tuple[int, ...]:
+    """Column positions as whole numbers, or an error that says what a position is."""
+    try:
+        if any(isinstance(column, bool) for column in columns):
+            raise TypeError("True and False are no positions")
+        return tuple(index(column) for column in columns)
+    except TypeError as error:
+        raise ValueError(
+            f"columns must be a sequence of column positions such as [0, 3], but {columns!r} came."
+        ) from error
+
+
+def check_positions(columns: Sequence[int], table: Floats) -> None:
+    """Refuse positions of columns that the table does not have."""
+    d = table.shape[1]
+    absent = [column for column in columns if not 0 <= column < d]
+    if absent:
+        raise ValueError(
+            f"The law names columns {absent}, but X has columns 0 to {d - 1}. "
+            "Name columns by their position, counted from 0."
+        )

@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+
+from stablemiss.data import MaskedData
+from stablemiss.missingness import Thinning
+from stablemiss.seeding import to_rng
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_of_one_group_go_together_in_four_of_five_rows(seed):
+    rng = to_rng(seed)
+    keep = Thinning.of([0, 1, 1, 1, 4, 4]).keep(5000, rng)
+    assert (keep[:, 1] == keep[:, 2]).all()
+    assert (keep[:, 4] == keep[:, 5]).all()
+    assert (keep[:, 0] != keep[:, 1]).any()
+    # With rate u ~ U(0, 1) a cell survives with probability 1 - 0.8 / 2, and three groups all do with
+    # probability 0.2 + 0.8 E[(1 - u)^3] = 0.4.
+    assert keep.mean() == pytest.approx(0.6, abs=0.02)
+    assert keep.all(axis=1).mean() == pytest.approx(0.4, abs=0.03)
+
+
+def test_copies_keep_the_rows_themselves_first_and_their_targets_and_weights():
+    mask = to_rng(1).uniform(size=(50, 4)) < 0.8
+    data = MaskedData.of(np.ones((50, 4)), mask, np.arange(50.0)[:, None], np.arange(1.0, 51.0))
+    copies = Thinning.of(data.groups).copies(data, 3, to_rng(0))
+    assert len(copies) == 200
+    np.testing.assert_array_equal(copies.mask[:50], mask)
+    assert (copies.mask <= np.tile(mask, (4, 1))).all()
+    np.testing.assert_array_equal(copies.target, np.tile(data.target, (4, 1)))
+    np.testing.assert_allclose(copies.weight, np.tile(data.weight, 4))
+    assert (copies.mask[50:100] != copies.mask[100:150]).any()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_telling_columns_are_lost_alone_more_often_than_others(seed):
+    thinning = Thinning.of(np.arange(10), telling=[100.0, *[1.0] * 9])
+    lost = ~thinning.keep(20000, to_rng(seed))
+    alone = lost.sum(axis=1) == 1
+    assert lost[alone, 0].mean() > 3 * lost[alone, 1:].mean()
+    assert 0.3 < lost[:, 5].mean() < lost[:, 0].mean() < 0.6
+
+
+def test_columns_that_stay_are_never_hidden():
+    may_go = np.array([True, False, True])
+    for telling in (None, [1.0, 5.0, 1.0]):
+        keep = Thinning.of([0, 1, 2], telling, may_go).keep(500, to_rng(0))
+        assert keep[:, 1].all()
+        assert not keep[:, [0, 2]].all()
