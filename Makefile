@@ -22,6 +22,7 @@ check: $(READY)  ## lint, types, import layers
 
 bench: $(READY)  ## speed against bare linear algebra, in the same run
 	$(BIN)/python benchmarks/em_mixture.py
+	$(BIN)/python benchmarks/decorrelation.py
 
 setup: $(READY)  ## only create .venv
 

@@ -6,7 +6,7 @@ observed cells are hidden at random (re-masked, which needs no knowledge of the 
 default); and at nine test levels against the exact Bayes predictor.
 
 Every fit is one line in a file of results; what is there already is not fitted again, so a stopped run goes
-on where it was.
+on where it was. The table is printed, and put into docs/decorrelation.md.
 
     python benchmarks/decorrelation_ablation.py [--instances 0 1 2 3 4] [--settings none …] [--only-print]
 """
@@ -32,6 +32,8 @@ from stablemiss.missingness import LEVELS, MAR
 from stablemiss.progress import Silence
 
 RESULTS = Path(__file__).parent / "results" / "decorrelation_ablation.jsonl"
+PAGE = Path(__file__).parent.parent / "docs" / "decorrelation.md"
+MARKS = "<!-- ablation: begin -->", "<!-- ablation: end -->"
 N_TRAIN, N_TEST, TRAIN_LEVEL = 16384, 8192, 0.1
 
 
@@ -132,7 +134,9 @@ def table(rows: list[dict]) -> str:
             difference = values - [row[column] for row in base]
             error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
             cells.append(f"{difference.mean():+.0f} ± {error:.0f}")
-        if "before" in own[0]:
+        if name.endswith("shuffled"):
+            cells += [f"{np.mean([row['effective_share'] for row in own]):.0%}", "", "", ""]
+        elif "before" in own[0]:
             cells.append(f"{np.mean([row['effective_share'] for row in own]):.0%}")
             for term in ("xx", "mm", "xm"):
                 change = [row["after"][term] / row["before"][term] - 1 for row in own]
@@ -162,6 +166,9 @@ def main() -> None:
         with RESULTS.open("a") as file:
             file.write(json.dumps(row) + "\n")
     print(table(stored()))
+    before, rest = PAGE.read_text().split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    PAGE.write_text(f"{before}{MARKS[0]}\n{table(stored())}\n{MARKS[1]}{after}")
 
 
 if __name__ == "__main__":

@@ -130,3 +130,54 @@ def test_what_is_no_term_or_form_is_refused():
         Dependence(values, mask, features, terms=("yy",))
     with pytest.raises(ValueError, match="terms must be among"):
         Dependence(values, mask, features, form="other")
+
+
+@pytest.mark.parametrize("form", ["weighted", "paper"])
+@pytest.mark.parametrize("block", [1, 2, 8])
+def test_parts_of_one_column_do_not_count_as_a_pair_and_their_bits_count_once(form, block):
+    """Three copies of a column's bit, in one group, are worth one; whatever the blocks."""
+    values, mask, weight, features = make_table(3, d=4)
+    single = Dependence(values, mask, features, ("mm",), form)(weight)[0]["mm"]
+    wide = [0, 0, 0, 1, 2, 3]
+    copied = RandomFeatures(
+        *(
+            part[wide]
+            for part in (features.frequency, features.phase, features.mask_frequency, features.mask_phase)
+        )
+    )
+    groups = torch.tensor([7, 7, 7, 1, 2, 3])
+    grouped = Dependence(values[:, wide], mask[:, wide], copied, ("mm",), form, groups, block)
+    assert grouped(weight)[0]["mm"] == pytest.approx(single, rel=1e-9)
+    together = Dependence(
+        values, mask, features, ("xx", "mm"), form, torch.zeros(4, dtype=torch.int64), block
+    )
+    assert together(weight)[0] == {"xx": 0.0, "mm": 0.0}
+
+
+@pytest.mark.parametrize("form", ["weighted", "paper"])
+@pytest.mark.parametrize(("n_seen", "counts"), [(29, False), (30, True)])
+def test_columns_seen_in_fewer_than_thirty_rows_do_not_count(form, n_seen, counts):
+    rng = np.random.default_rng(0)
+    values = torch.from_numpy(rng.normal(size=(200, 2)))
+    mask = torch.ones(200, 2, dtype=torch.bool)
+    mask[n_seen:, 0] = False
+    mask[::3, 1] = False
+    features = RandomFeatures.draw(2, 3, rng)
+    weight = torch.from_numpy(rng.uniform(0.5, 1.5, size=200))
+    other = values.clone()
+    other[:, 0] = values[:, 0].flip(0)
+    one, two = (Dependence(table, mask, features, form=form)(weight)[0] for table in (values, other))
+    assert one["xx"] == two["xx"] == 0.0  # seen together in fewer rows still
+    assert (one["xm"] != two["xm"]) == counts
+
+
+def test_rows_of_weight_zero_are_as_good_as_absent():
+    rng = np.random.default_rng(0)
+    values, mask = rng.normal(size=(400, 2)), np.ones((400, 2), dtype=bool)
+    mask[200:, 1] = False
+    weight = np.repeat([0.0, 1.0], 200)
+    found = dependence(values, mask, weight, rng=np.random.default_rng(1))
+    rest = dependence(values[200:], mask[200:], rng=np.random.default_rng(1))
+    assert found == pytest.approx(rest)
+    single = dependence(values.astype(np.float32), mask, rng=np.random.default_rng(1))
+    assert single == pytest.approx(dependence(values, mask, rng=np.random.default_rng(1)), abs=1e-4)

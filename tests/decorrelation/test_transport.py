@@ -4,10 +4,10 @@ import torch
 from scipy.stats import wasserstein_distance
 
 from stablemiss.datasets import make_gaussian_mix
+from stablemiss.decorrelation.permuting import permute_columns
 from stablemiss.decorrelation.transport import (
     SlicedDistance,
     draw_directions,
-    permute_columns,
     sliced_distance,
     transport_weights,
 )

@@ -111,7 +111,7 @@ def test_parts_of_one_column_do_not_count_as_dependent():
     [
         (StableMiss(decorrelate="all"), "decorrelate='all' is unknown"),
         (StableMiss(decorrelate="full", strength=-1), "must not be negative"),
-        (StableMiss(decorrelate="full", form="other"), "form"),
+        (StableMiss(decorrelate="none", form="other"), "form='other' is unknown"),
         (StableMissPlus(strength=-1), "must not be negative"),
         (StableMissPlus(n_directions=0), "at least 1"),
     ],

@@ -2,7 +2,8 @@
 
 from stablemiss.decorrelation.dependence import TERMS, Dependence, Form, dependence
 from stablemiss.decorrelation.features import RandomFeatures
-from stablemiss.decorrelation.transport import permute_columns, sliced_distance, transport_weights
+from stablemiss.decorrelation.permuting import permute_columns
+from stablemiss.decorrelation.transport import sliced_distance, transport_weights
 from stablemiss.decorrelation.weights import Weighting, critical_gamma, learn_weights, weigh_rows
 
 __all__ = [

@@ -22,12 +22,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from stablemiss.data import MaskedData
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.seeding import Rng
 
 Form = Literal["weighted", "paper"]
 TERMS = ("xx", "mm", "xm")
-# Two columns seen together in fewer rows tell nothing but noise.
+# Columns seen, or seen together, in fewer rows tell nothing but noise.
 FEWEST = 30
 
 
@@ -47,7 +48,7 @@ class Dependence:
     form : "weighted" or "paper"
     groups : (d,) int tensor, optional
         Columns with the same number are parts of one (a category spread over several columns, say). Their
-        dependence cannot be undone and does not count.
+        dependence cannot be undone and does not count, and their bits, all the same, count as one.
     block : int
         Columns worked on at a time. More is faster while it fits; memory grows with the square.
     """
@@ -75,7 +76,11 @@ class Dependence:
             _Block.of(slice(start, min(start + block, self.d)), values, mask, features, groups)
             for start in range(0, self.d, block)
         ]
-        self.bit_zero, self.bit_step = (part.to(values) for part in features.of_bits())
+        own = torch.cat([part.groups for part in self.blocks])
+        parts = (own[:, None] == own).sum(dim=1) if groups is not None else torch.ones_like(own)
+        # Squared lengths are what counts: a bit that is there k times has each time a k-th of it.
+        shorter = parts.to(values).rsqrt()[:, None]
+        self.bit_zero, self.bit_step = (part.to(values) * shorter for part in features.of_bits())
         self._counts: dict[tuple[int, int], torch.Tensor] = {}
 
     def __call__(self, weight: torch.Tensor) -> tuple[dict[str, float], torch.Tensor]:
@@ -97,11 +102,18 @@ class Dependence:
                 yield first, second
 
     def _seen_together(self, first: _Block, second: _Block) -> torch.Tensor:
-        """In how many rows two columns are both observed, (b, c); counted once, for weights do not matter."""
+        """In how many rows two columns are both observed, (b, c).
+
+        Weights do not matter, so it is counted once; in tables of many blocks, where all counts would fill
+        the memory, each time anew.
+        """
         key = first.part.start, second.part.start
-        if key not in self._counts:
-            self._counts[key] = first.bits.T @ second.bits
-        return self._counts[key]
+        if key in self._counts:
+            return self._counts[key]
+        counts = first.bits.T @ second.bits
+        if len(self.blocks) <= 8:
+            self._counts[key] = counts
+        return counts
 
     def _weighted(self, weight: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         q, n = self.q, self.n
@@ -131,9 +143,11 @@ class Dependence:
                 covariance = both - seen_left[:, None] * seen_right
                 parts["mm"] = (covariance.square() * step_left[:, None] * step_right * upper).sum()
             if "xm" in self.terms:
-                parts["xm"] = _column_and_bit(left_bit, mean_left, seen_left, both, step_right, upper)
+                known = upper & first.is_known[:, None]
+                parts["xm"] = _column_and_bit(left_bit, mean_left, seen_left, both, step_right, known)
                 # The other way round; within one block these are the pairs below the diagonal.
-                turned = bit_right.permute(1, 2, 0), mean_right, seen_right, both.T, step_left, upper.T
+                known = (upper & second.is_known).T
+                turned = bit_right.permute(1, 2, 0), mean_right, seen_right, both.T, step_left, known
                 parts["xm"] = parts["xm"] + _column_and_bit(*turned)
             total = sum(parts.values(), weight.new_zeros(()))
             if total.requires_grad:
@@ -184,9 +198,11 @@ class Dependence:
             if "xm" in self.terms:
                 # To the letter a column and its own bit count too.
                 apart = (upper | upper.T).fill_diagonal_(True) if first is second else upper
-                parts["xm"] = _paper_column_and_bit(left_bit, left_rest, first.count, of_second, apart)
+                known = apart & first.is_known[:, None]
+                parts["xm"] = _paper_column_and_bit(left_bit, left_rest, first.count, of_second, known)
                 if first is not second:
-                    turned = bit_right.permute(1, 2, 0), rest_right, second.count, of_first, apart.T
+                    known = (apart & second.is_known).T
+                    turned = bit_right.permute(1, 2, 0), rest_right, second.count, of_first, known
                     parts["xm"] = parts["xm"] + _paper_column_and_bit(*turned)
             total = sum(parts.values(), weight.new_zeros(()))
             if not total.requires_grad:
@@ -232,6 +248,11 @@ class _Block:
     @property
     def width(self) -> int:
         return self.part.stop - self.part.start
+
+    @property
+    def is_known(self) -> torch.Tensor:
+        """Which columns are observed often enough to be compared with a bit."""
+        return self.count >= FEWEST
 
     @property
     def bits(self) -> torch.Tensor:
@@ -344,9 +365,10 @@ def dependence(
     >>> alike["xx"] > 20 * apart["xx"]
     True
     """
-    table = torch.from_numpy(np.where(mask, values, 0.0))
-    features = RandomFeatures.draw(table.shape[1], q, rng)
-    weights = np.ones(len(table)) if weight is None else np.asarray(weight, dtype=np.float64)
-    measure = Dependence(table, torch.from_numpy(np.asarray(mask, dtype=bool)), features, form=form)
-    losses, _ = measure(torch.from_numpy(weights / weights.mean()))
+    data = MaskedData.of(values, mask, np.zeros(len(values)), weight)
+    # Rows of weight zero are as good as absent; counted among those that see a column they would not be.
+    data = data.rows(np.flatnonzero(data.weight > 0))
+    features = RandomFeatures.draw(data.n_columns, q, rng)
+    measure = Dependence(torch.from_numpy(data.values), torch.from_numpy(data.mask), features, form=form)
+    losses, _ = measure(torch.from_numpy(data.weight / data.weight.mean()))
     return losses

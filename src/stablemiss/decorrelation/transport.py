@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import Dependence
 from stablemiss.decorrelation.features import RandomFeatures
+from stablemiss.decorrelation.permuting import draw_orders
 from stablemiss.decorrelation.weights import Objective, RowWeights, Weighting, critical_slope
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
@@ -84,38 +85,6 @@ def draw_directions(d: int, n_directions: int, rng: Rng) -> Floats:
     return directions / np.linalg.norm(directions, axis=0)
 
 
-def permute_columns(
-    values: NDArray, mask: NDArray, rng: Rng, groups: NDArray | None = None
-) -> tuple[Floats, Bools]:
-    """The same columns, each with its mask bits in an order of its own: margins kept, columns independent.
-
-    Parameters
-    ----------
-    values, mask : (n, d)
-        Columns and 1 = observed.
-    rng : numpy Generator
-    groups : (d,) int, optional
-        Columns with the same number are parts of one and stay together.
-
-    Examples
-    --------
-    >>> values, mask = permute_columns(np.eye(4), np.eye(4), np.random.default_rng(0))
-    >>> values.sum(axis=0), bool((mask == (values == 1)).all())
-    (array([1., 1., 1., 1.]), True)
-    """
-    n, d = np.shape(values)
-    order = _orders(n, np.arange(d) if groups is None else groups, rng)
-    mask = np.asarray(mask, dtype=bool)
-    return np.take_along_axis(np.asarray(values), order, axis=0), np.take_along_axis(mask, order, axis=0)
-
-
-def _orders(n: int, groups: NDArray, rng: Rng) -> NDArray[np.int64]:
-    """Orders of n rows, one in each column of (n, d); columns of one group have the same."""
-    names, own = np.unique(groups, return_inverse=True)
-    each = np.broadcast_to(np.arange(n)[:, None], (n, len(names)))
-    return rng.permuted(each, axis=0)[:, own]
-
-
 def sliced_distance(
     values: NDArray,
     mask: NDArray,
@@ -150,6 +119,7 @@ def sliced_distance(
     >>> rng = np.random.default_rng(0)
     >>> table = rng.normal(size=(1000, 1)) @ np.ones((1, 2))
     >>> seen = np.ones_like(table)
+    >>> from stablemiss.decorrelation import permute_columns
     >>> sliced_distance(table, seen, *permute_columns(table, seen, rng), rng=rng) > 0.1
     True
     """
@@ -189,8 +159,8 @@ def transport_weights(
     values, mask : (n, d)
         Standardised columns and 1 = observed; hidden cells have no influence.
     strength : float
-        γ as a share of the critical γ, from which on equal weights are the optimum. Towards one weights
-        become equal; towards zero the distance falls further and fewer rows carry the weight.
+        γ as a share of the critical γ, from which on no small change of equal weights pays. Towards one
+        weights become equal; towards zero the distance falls further and fewer rows carry the weight.
     n_directions : int
         Directions drawn at a time. More give steadier steps and cost time and memory in proportion.
     rng : numpy Generator
@@ -232,7 +202,7 @@ def transport_weights(
 
     def draw() -> SlicedDistance:
         directions = torch.from_numpy(draw_directions(d, n_directions, rng)).to(table)
-        order = torch.from_numpy(_orders(n, data.groups, rng)).to(table.device)
+        order = torch.from_numpy(draw_orders(n, data.groups, rng)).to(table.device)
         apart = margins.gather(0, torch.cat([order, order], dim=1))
         return SlicedDistance(table @ directions, apart @ directions)
 

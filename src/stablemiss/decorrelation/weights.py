@@ -2,15 +2,16 @@
 
     min over w > 0 with mean one:  dependence(w) + γ · std(w) / mean(w)
 
-The penalty is not squared, so γ has a critical value γ_c: at or above it equal weights are the optimum,
-below it they are not. `strength` gives γ as a share of γ_c, which means the same for every table.
+The penalty is not squared, so γ has a critical value γ_c: at or above it no small change of equal weights
+pays, below it some do. `strength` gives γ as a share of γ_c, which means much the same for every table.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,7 @@ from torch import Tensor, nn
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import TERMS, Dependence, Form
 from stablemiss.decorrelation.features import RandomFeatures
+from stablemiss.decorrelation.permuting import draw_orders
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
@@ -30,6 +32,8 @@ from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 STEPS = 20
 # Rows by which weights are judged where the table is too large to be used whole.
 SAMPLE = 16384
+# Fewer columns are judged by several draws of features: of a few pairs one draw says little.
+FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +43,14 @@ class Weighting:
     Attributes
     ----------
     weight : (n,) float64
-        Positive, mean one.
+        Mean one; positive, but zero where the rows' own weights are.
     effective_rows : float
         (Σw)² / Σw²: how many equally weighted rows would be as steady.
     gamma, critical_gamma : float
-        The penalty used, and the one from which on equal weights are the optimum.
+        The penalty used, and the one from which on no small change of the weights pays.
     before, after : dict
-        Dependence of each term under equal and under learnt weights, on features drawn afresh.
+        Dependence of each term under the weights that rows had and under the learnt ones, on features drawn
+        afresh.
     """
 
     weight: Floats
@@ -94,10 +99,22 @@ class _Measured(torch.autograd.Function):
         return by_loss[0] * gradient, None
 
 
+@dataclass(frozen=True)
+class _Mean:
+    """Several measures as one."""
+
+    measures: Sequence[Measure]
+
+    def __call__(self, weight: Tensor) -> tuple[dict[str, float], Tensor]:
+        found = [measure(weight) for measure in self.measures]
+        losses = {term: float(np.mean([one[term] for one, _ in found])) for term in found[0][0]}
+        return losses, torch.stack([gradient for _, gradient in found]).mean(dim=0)
+
+
 class RowWeights(nn.Module):
     """Positive weights of mean one: base · softmax(θ), scaled.
 
-    `ratio` is by how much the learnt weights change the base; its mean over the base is one.
+    `ratio` is by how much the learnt weights change the base, up to a factor; its mean is one.
     """
 
     base: Tensor
@@ -136,7 +153,9 @@ class Objective:
         """The learnt weights, or those the rows had where they are no worse."""
         with torch.no_grad():
             start = weights.base if rows is None else weights.base[rows]
-            is_better = self(weights, measure, rows) < self._measured(start, measure)
+            at_start = self._measured(start, measure)
+            # By more than rounding: where nothing is to be gained the start's own noise must not stay.
+            is_better = self(weights, measure, rows) < (1 - 1e-5) * at_start
             return weights() if is_better else weights.base
 
     def _measured(self, weight: Tensor, measure: Measure) -> Tensor:
@@ -144,7 +163,7 @@ class Objective:
 
 
 def critical_gamma(measure: Dependence, base: Tensor | None = None) -> float:
-    """The penalty from which on equal weights are the optimum, to first order: √n · ‖g − mean of g‖.
+    """The penalty from which on no small change of equal weights pays: √n · ‖g − mean of g‖.
 
     g is the gradient of the dependence at equal weights. Moving the weights by ε v, v of mean zero, changes
     the loss by ε g·v and the penalty by γ ε ‖v‖ / √n. With weights of the rows' own, `base` (n,) of mean one,
@@ -166,7 +185,7 @@ def weigh_rows(
     mask: NDArray,
     terms: Sequence[str] = TERMS,
     form: Form = "weighted",
-    strength: float = 0.2,
+    strength: float = 0.25,
     gamma: float | None = None,
     q: int = 5,
     *,
@@ -193,7 +212,8 @@ def weigh_rows(
         See `dependence`.
     strength : float
         γ as a share of the critical γ. Towards one weights become equal; towards zero dependence falls
-        further, few rows carry all the weight, and below about 0.02 the drawn features are overfitted.
+        further and few rows carry all the weight. With `redraw` the share is raised, if need be, to what
+        chance alone amounts to: the root of the dependence of the columns permuted apart, over that found.
     gamma : float, optional
         γ itself, as in the paper; `strength` is then ignored.
     q : int
@@ -233,7 +253,11 @@ def weigh_rows(
     >>> found.after["xx"] < found.before["xx"]
     True
     """
-    data = MaskedData.of(values, mask, np.zeros(len(values)), weight=base, groups=groups)
+    _check(strength, gamma, q, batch_size, max_columns, max_epochs)
+    everything = MaskedData.of(values, mask, np.zeros(len(values)), weight=base, groups=groups)
+    # Rows of weight zero are as good as absent.
+    there = np.flatnonzero(everything.weight > 0)
+    data = everything.rows(there)
     rows = Rows.of(data, to_device(device))
     n, d = data.values.shape
     is_full_batch = batch_size is None or batch_size >= n
@@ -252,17 +276,34 @@ def weigh_rows(
         return Dependence(on.values[:, columns], on.mask[:, columns] > 0, features, which, form, own[columns])
 
     drawn = draw()
-    descended = judge = measured(sample, drawn)
+    descended = measured(sample, drawn)
+    judge: Measure = descended
     start = sample.weight / sample.weight.mean()
-    criticals = [critical_gamma(descended, start)]
+    gradients = [descended(start)[1]]
     if redraw:
-        judge = measured(sample, draw())
-        # A few columns' critical penalty is much a matter of the features drawn.
-        criticals += [critical_gamma(measured(sample, draw()), start) for _ in range(3)]
-    critical = scale * float(np.mean(criticals))
-    penalty = strength * critical if gamma is None else gamma
+        judge = _Mean([measured(sample, draw()) for _ in range(-(-FEW // width))])
+        # A few columns' critical penalty is much a matter of the features drawn, a wide table's also of the
+        # columns.
+        more = 3 if width == d else 11
+        gradients += [measured(sample, draw())(start)[1] for _ in range(more)]
+    if width < d:
+        # Draws see different columns: what they have in common is the gradient over all of them.
+        gradients = [torch.stack(gradients).mean(dim=0)]
+    critical = scale * float(np.mean([critical_slope(gradient, start) for gradient in gradients]))
+    if gamma is None:
+        share = strength
+        if redraw:
+            # Columns permuted apart are as dependent as chance makes them, and what chance would pay for
+            # must not be bought: weights of independent columns stay equal. (A copy, so that whatever is
+            # drawn later does not depend on this.)
+            order = torch.from_numpy(draw_orders(len(sample), data.groups, deepcopy(rng))).to(own.device)
+            apart = replace(sample, values=sample.values.gather(0, order), mask=sample.mask.gather(0, order))
+            chance, seen = (sum(m(start)[0].values()) for m in (measured(apart, drawn), descended))
+            # The dependence is a sum of squares, its gradient of first order.
+            share = max(strength, math.sqrt(chance / seen)) if seen > 0 else 1.0
+        gamma = share * critical
     weights = RowWeights(rows.weight, rng)
-    objective = Objective(penalty, scale)
+    objective = Objective(gamma, scale)
 
     def loss(batch: Rows) -> Tensor:
         if is_full_batch:
@@ -291,7 +332,24 @@ def weigh_rows(
     run_stages([stage], rng, progress or Silence())
     learnt = objective.best(weights, judge, sample.index)
     afresh = measured(sample, draw(), TERMS)
-    return Weighting.of(learnt, weights.base, afresh, sample.index, penalty, critical, scale)
+    found = Weighting.of(learnt, weights.base, afresh, sample.index, gamma, critical, scale)
+    weight = np.zeros(len(everything))
+    weight[there] = found.weight
+    return replace(found, weight=weight / weight.mean())
+
+
+def _check(
+    strength: float, gamma: float | None, q: int, batch_size: int | None, max_columns: int, max_epochs: int
+) -> None:
+    if strength < 0 or (gamma is not None and gamma < 0):
+        raise ValueError(
+            f"strength={strength!r} and gamma={gamma!r} must not be negative: they are the price of uneven "
+            "weights."
+        )
+    least = {"q": (q, 1), "batch_size": (batch_size, 2), "max_columns": (max_columns, 2)}
+    for name, (value, bound) in (least | {"max_epochs": (max_epochs, 1)}).items():
+        if value is not None and value < bound:
+            raise ValueError(f"{name}={value!r} is too small; give at least {bound}.")
 
 
 def _sample(n: int, size: int, rng: Rng, rows: Rows) -> Tensor:
@@ -303,7 +361,7 @@ def learn_weights(
     mask: NDArray,
     terms: Sequence[str] = TERMS,
     form: Form = "weighted",
-    strength: float = 0.2,
+    strength: float = 0.25,
     *,
     rng: Rng,
     **settings: Any,

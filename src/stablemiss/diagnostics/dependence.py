@@ -34,8 +34,9 @@ def dependence_matrix(
 
     Two columns are compared over the rows where both are observed, a column and another column's bit over
     the rows where the column is observed, two bits over all rows. Zero says that the features see no
-    dependence, one that each determines the other. Independent pairs come out near 1/N for bits and up to
-    q/N for columns, N being the effective number of rows compared: differences below that are noise.
+    dependence, one that both are the same; a bent or turned copy lies between. Independent pairs come out
+    near 1/N for bits and up to q/N for columns, N being the effective number of rows compared: differences
+    below that are noise.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def draw_matrices(names: Sequence[str], matrices: Mapping[str, Floats]) -> Figur
             axes.set_title(title, pad=10)
             _mark_blocks(axes, names)
         bar = figure.colorbar(image, ax=list(panels), shrink=0.9, pad=0.02)
-        bar.set_label("dependence (0: none, 1: one determines the other)")
+        bar.set_label("dependence (0: none, 1: copies of each other)")
         bar.outline.set_visible(False)
     return figure
 

@@ -106,7 +106,7 @@ class StableMiss(GeneratedRegression):
         device: str = "auto",
         decorrelate: Decorrelate = "none",
         form: Form = "weighted",
-        strength: float = 0.2,
+        strength: float = 0.25,
         gamma: float | None = None,
     ):
         super().__init__(
@@ -128,14 +128,11 @@ class StableMiss(GeneratedRegression):
         self.gamma = gamma
 
     def weigh(self, train: MaskedData, rng: Rng, progress: Silence) -> Weighting | None:
-        if self.decorrelate not in TERMS_OF:
+        if not isinstance(self.decorrelate, str) or self.decorrelate not in TERMS_OF:
             choices = ", ".join(repr(name) for name in TERMS_OF)
             raise ValueError(f"decorrelate={self.decorrelate!r} is unknown; choose among {choices}.")
-        if self.strength < 0 or (self.gamma is not None and self.gamma < 0):
-            raise ValueError(
-                f"strength={self.strength!r} and gamma={self.gamma!r} must not be negative: they are the "
-                "price of uneven weights."
-            )
+        if self.form not in ("weighted", "paper"):
+            raise ValueError(f'form={self.form!r} is unknown; choose "weighted" or "paper".')
         terms = TERMS_OF[self.decorrelate]
         if not terms:
             return None
