@@ -8,6 +8,8 @@ __version__ = "0.1.0"
 
 # Loaded on first use, so that `import stablemiss` and the command line start without torch and scikit-learn.
 _HOME = {
+    "AnyMaskRegressor": "stablemiss.estimators",
+    "AnyMaskClassifier": "stablemiss.estimators",
     "MissingRegressor": "stablemiss.estimators",
     "MissingClassifier": "stablemiss.estimators",
     "StableMissRegressor": "stablemiss.estimators",
@@ -17,6 +19,8 @@ _HOME = {
 }
 
 __all__ = [
+    "AnyMaskClassifier",
+    "AnyMaskRegressor",
     "MissingClassifier",
     "MissingRegressor",
     "StableMissClassifier",
@@ -27,6 +31,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from stablemiss.estimators import (
+        AnyMaskClassifier,
+        AnyMaskRegressor,
         MissingClassifier,
         MissingRegressor,
         StableMissClassifier,

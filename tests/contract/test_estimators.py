@@ -8,20 +8,26 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from stablemiss import (
+    AnyMaskClassifier,
+    AnyMaskRegressor,
     MissingClassifier,
     MissingRegressor,
     StableMissClassifier,
     StableMissRegressor,
     load_model,
 )
-from stablemiss.methods import METHODS, StableMiss
+from stablemiss.methods import METHODS, AnyMask, StableMiss, StableMissPlus, ThinnedNet
 from stablemiss.seeding import to_rng
 
-# StableMiss is asked through the estimators of its own name, with a small network and few epochs.
-OTHERS = [name for name, method in METHODS.items() if method is not StableMiss]
+# Networks are asked small and briefly, through the estimators of their own name; StableMiss+ differs from
+# StableMiss in what `tests/contract/test_methods.py` asks of it.
+NETWORKS = (StableMiss, StableMissPlus, ThinnedNet, AnyMask)
+OTHERS = [name for name, method in METHODS.items() if method not in NETWORKS]
 ESTIMATORS = [
     *(MissingRegressor(name) for name in OTHERS),
     *(MissingClassifier(name) for name in OTHERS),
+    AnyMaskRegressor(budget="fast"),
+    AnyMaskClassifier(budget="fast"),
     StableMissRegressor(hidden=32, learning_rate=0.01, max_epochs=8),
     StableMissClassifier(hidden=32, learning_rate=0.01, max_epochs=8),
 ]

@@ -1,5 +1,6 @@
 """The scikit-learn face: fit, predict, save and load on tables with holes."""
 
+from stablemiss.estimators.anymask import AnyMaskClassifier, AnyMaskRegressor
 from stablemiss.estimators.archive import ArchiveError
 from stablemiss.estimators.base import UnseenMissingWarning
 from stablemiss.estimators.loading import load_model
@@ -7,6 +8,8 @@ from stablemiss.estimators.missing import MissingClassifier, MissingRegressor
 from stablemiss.estimators.stablemiss import StableMissClassifier, StableMissRegressor
 
 __all__ = [
+    "AnyMaskClassifier",
+    "AnyMaskRegressor",
     "ArchiveError",
     "MissingClassifier",
     "MissingRegressor",

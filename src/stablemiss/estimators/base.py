@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -58,8 +59,14 @@ class MissingEstimator(BaseEstimator, ABC):
     verbose: bool
 
     @abstractmethod
-    def _chosen_method(self) -> Method:
-        """The method that learns, from this estimator's parameters."""
+    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
+        """The method that learns, from this estimator's parameters.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Names of the table's columns, if it has names.
+        """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a table with holes.
@@ -78,10 +85,10 @@ class MissingEstimator(BaseEstimator, ABC):
         -------
         self
         """
-        method = self._chosen_method()
         self._check_parameters()
         rng = to_rng(self.random_state)
         table = read_table(X)
+        method = self._chosen_method(table.labels)
         weight = read_weight(sample_weight, table.n_rows)
         is_classifier = isinstance(self, ClassifierMixin)
         target = read_labels(y, table.n_rows) if is_classifier else read_numbers(y, table.n_rows)

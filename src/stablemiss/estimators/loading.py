@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from stablemiss import __version__
+from stablemiss.estimators.anymask import AnyMaskClassifier, AnyMaskRegressor
 from stablemiss.estimators.archive import ArchiveError, read_tree
 from stablemiss.estimators.base import MissingEstimator
 from stablemiss.estimators.missing import MissingClassifier, MissingRegressor
@@ -14,7 +15,14 @@ from stablemiss.estimators.stablemiss import StableMissClassifier, StableMissReg
 # A file names one of these; nothing else is ever built from it.
 ESTIMATORS: dict[str, type[MissingEstimator]] = {
     estimator.__name__: estimator
-    for estimator in (MissingRegressor, MissingClassifier, StableMissRegressor, StableMissClassifier)
+    for estimator in (
+        AnyMaskRegressor,
+        AnyMaskClassifier,
+        MissingRegressor,
+        MissingClassifier,
+        StableMissRegressor,
+        StableMissClassifier,
+    )
 }
 
 

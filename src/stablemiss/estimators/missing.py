@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 from sklearn.base import ClassifierMixin, RegressorMixin
@@ -36,7 +37,7 @@ class AnyMethodEstimator(MissingEstimator):
             )
         return super().set_params(**params)
 
-    def _chosen_method(self) -> Method:
+    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
         return to_method(self.method)
 
 

@@ -93,7 +93,7 @@ patience, device, decorrelate, form, strength, gamma
         self.max_one_hot = max_one_hot
         self.verbose = verbose
 
-    def _chosen_method(self) -> Method:
+    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
         return _method(self)
 
 
@@ -177,7 +177,7 @@ patience, device, decorrelate, form, strength, gamma
         self.max_one_hot = max_one_hot
         self.verbose = verbose
 
-    def _chosen_method(self) -> Method:
+    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
         return _method(self)
 
 

@@ -1,5 +1,6 @@
 """Ways to predict from incomplete rows: one method, one file, one line in METHODS."""
 
+from stablemiss.methods.anymask import AnyMask
 from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.constant import Constant
@@ -7,14 +8,17 @@ from stablemiss.methods.em_mixture import EMMixture
 from stablemiss.methods.ols import OLS
 from stablemiss.methods.stablemiss import StableMiss
 from stablemiss.methods.stablemiss_plus import StableMissPlus
+from stablemiss.methods.thinned_net import ThinnedNet
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method for method in (Constant, OLS, EMMixture, Boosting, StableMiss, StableMissPlus)
+    method.name: method
+    for method in (Constant, OLS, EMMixture, Boosting, StableMiss, StableMissPlus, ThinnedNet, AnyMask)
 }
 
 __all__ = [
     "METHODS",
     "OLS",
+    "AnyMask",
     "Boosting",
     "Constant",
     "EMMixture",
@@ -22,4 +26,5 @@ __all__ = [
     "Predictor",
     "StableMiss",
     "StableMissPlus",
+    "ThinnedNet",
 ]

@@ -90,6 +90,9 @@ class EMMixture(Method):
         is missing EM is slow, and 2e-3 already stops far from the optimum.
     max_steps : int
         Most passes over the rows in one fit.
+    learn_from_valid : bool
+        Let the validation rows join in the end, when size and ridge are settled. False keeps them out, for
+        whoever wants to judge by them.
 
     Examples
     --------
@@ -112,12 +115,14 @@ class EMMixture(Method):
         ridge: float | Literal["auto"] = "auto",
         tolerance: float = 3e-4,
         max_steps: int = 150,
+        learn_from_valid: bool = True,
     ):
         self.n_components = n_components
         self.max_components = max_components
         self.ridge = ridge
         self.tolerance = tolerance
         self.max_steps = max_steps
+        self.learn_from_valid = learn_from_valid
 
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
@@ -126,7 +131,7 @@ class EMMixture(Method):
         if not isinstance(task, Classification):
             rows = _joint_rows(train), _joint_rows(valid)
             fit = self._fit(*rows, task.d_output, self.n_components, self.ridge, rng, progress)
-            return EMMixturePredictor([fit.refresh()], None, np.ones(2))
+            return EMMixturePredictor([self._final(fit)], None, np.ones(2))
         target = np.concatenate([train.target, valid.target])
         weights = np.bincount(target, np.concatenate([train.weight, valid.weight]), task.d_output)
         log_shares = np.log(np.maximum(weights, 1e-12) / weights.sum())
@@ -141,7 +146,7 @@ class EMMixture(Method):
         fits = self._fit_classes(train, valid, task, self.n_components, ridge, rng, progress)
         # Judged by the validation rows before the mixtures have learnt from them.
         trust, _ = _judge(fits, log_shares, task, valid)
-        tied, *own = (fit.refresh() for fit in fits)
+        tied, *own = (self._final(fit) for fit in fits)
         return EMMixturePredictor([_per_class(tied, task), *own], log_shares, trust)
 
     def _fit_classes(
@@ -179,6 +184,9 @@ class EMMixture(Method):
             ridge=None if ridge == "auto" else ridge,
         )
         return fit
+
+    def _final(self, fit: MixtureFit) -> GaussianMixture:
+        return fit.refresh() if self.learn_from_valid else fit.mixture
 
     def _check(self) -> None:
         sizes = {"max_components": self.max_components, "max_steps": self.max_steps}

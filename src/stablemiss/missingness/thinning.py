@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.data import Bools, Floats, MaskedData, joined
 from stablemiss.seeding import Rng
 
 # Share of rows that lose cells; the others stay as they are.
@@ -75,11 +75,4 @@ class Thinning:
 
     def copies(self, data: MaskedData, n_copies: int, rng: Rng) -> MaskedData:
         """The rows as they are, followed by `n_copies` copies of them, each thinned afresh."""
-        parts = [data, *(data.hidden_where(self.keep(len(data), rng)) for _ in range(n_copies))]
-        return MaskedData.of(
-            np.concatenate([part.values for part in parts]),
-            np.concatenate([part.mask for part in parts]),
-            np.concatenate([part.target for part in parts]),
-            np.concatenate([part.weight for part in parts]),
-            data.groups,
-        )
+        return joined(data, *(data.hidden_where(self.keep(len(data), rng)) for _ in range(n_copies)))

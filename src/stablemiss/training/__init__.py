@@ -3,7 +3,7 @@
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
 from stablemiss.training.loop import Stage, Step, minimise, run_stages
-from stablemiss.training.optimisers import MakeOptimiser, adamw
+from stablemiss.training.optimisers import MakeOptimiser, adamw, one_cycle
 from stablemiss.training.rows import CHUNK, Rows, mean_loss, to_device
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "adamw",
     "mean_loss",
     "minimise",
+    "one_cycle",
     "run_stages",
     "to_device",
 ]

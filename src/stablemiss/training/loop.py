@@ -83,6 +83,8 @@ class Stage:
     min_batches : int
         An epoch makes as many whole passes over the rows as it needs for this many batches. Raise it where
         a pass is few steps (small tables, full batches), so that scores are not taken at every step.
+    schedule : callable, optional
+        Share of the stage's batches that are over, 0 to 1 → what learning rates are multiplied by.
     n_threads : int, optional
         Processor threads. One is best for steps of a millisecond, see `torch_threads`; None leaves it to
         torch, which is best for long ones.
@@ -98,6 +100,7 @@ class Stage:
     patience: int = 10
     cuts: int = 0
     min_batches: int = 1
+    schedule: Callable[[float], float] | None = None
     n_threads: int | None = None
 
 
@@ -187,8 +190,13 @@ class _Descent:
         self.parameters = list(parameters)
         self.clip = clip
         self.optimiser = optimiser(self.parameters)
-        for group in self.optimiser.param_groups:
-            group["lr"] *= slower
+        self.rates = [group["lr"] * slower for group in self.optimiser.param_groups]
+        self.scale_rates(1.0)
+
+    def scale_rates(self, factor: float) -> None:
+        """Set the learning rates to so many times their first ones."""
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = factor * rate
 
     def down(self, loss: Tensor) -> None:
         """Move the parameters once, against the gradient of `loss`."""
@@ -248,6 +256,10 @@ def _run_epoch(stage: Stage, descents: list[_Descent], epoch: int, rng: Rng) -> 
     losses: list[list[Tensor]] = [[] for _ in stage.steps]
     for _ in range(n_passes):
         for batch in stage.rows.batches(stage.batch_size, rng):
+            if stage.schedule is not None:
+                factor = stage.schedule(n_seen / (stage.max_epochs * n_passes * n_batches))
+                for descent in descents:
+                    descent.scale_rates(factor)
             n_seen += 1
             for step, descent, own_losses in zip(stage.steps, descents, losses, strict=True):
                 if n_seen % step.every == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -36,3 +37,16 @@ def adamw(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> MakeOptimis
         return torch.optim.AdamW(groups, lr=learning_rate, fused=True)
 
     return make
+
+
+def one_cycle(share: float, warm_up: float = 0.15) -> float:
+    """What to multiply learning rates by when `share` of the steps is over: up in a line, down in a cosine.
+
+    Examples
+    --------
+    >>> [round(one_cycle(share), 2) for share in (0.0, 0.15, 0.575, 1.0)]
+    [0.04, 1.0, 0.5, 0.0]
+    """
+    if share < warm_up:
+        return 0.04 + 0.96 * share / warm_up
+    return 0.5 * (1 + math.cos(math.pi * (share - warm_up) / (1 - warm_up)))

@@ -1,0 +1,219 @@
+"""Thinned net: a network that sees its rows under ever new masks, and learns to fill what it does not see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.stats import norm
+from torch import Tensor
+
+from stablemiss.data import Floats, MaskedData
+from stablemiss.methods.base import Method, Predictor
+from stablemiss.missingness import Thinning
+from stablemiss.networks import ColumnNet
+from stablemiss.progress import Silence
+from stablemiss.seeding import Rng
+from stablemiss.tasks import Task
+from stablemiss.torch_state import torch_randomness, torch_threads
+from stablemiss.training import CHUNK, History, Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages
+from stablemiss.training import to_device as find_device
+
+# Thinned copies of the validation rows by which epochs are judged.
+VALID_COPIES = 3
+# Steps beyond which more epochs no longer help; large tables make fewer epochs.
+MOST_STEPS = 12_000
+# Fewest steps in an epoch, however small the table.
+MIN_BATCHES = 8
+# Multiplications in one pass of a batch up to which a second thread saves little.
+SMALL_STEP = 2**24
+
+
+class ThinnedNetPredictor(Predictor):
+    """A trained `ColumnNet`, on the processor and in double precision, and how it was trained."""
+
+    def __init__(self, network: ColumnNet, history: Sequence[History] = ()):
+        self.network = network.cpu().double().eval()
+        self.history = list(history)
+
+    def outputs(self, values: Floats, mask: NDArray) -> Floats:
+        chunks = [slice(first, first + CHUNK) for first in range(0, max(1, len(values)), CHUNK)]
+        with torch.no_grad(), torch_threads(1 if len(values) < CHUNK else None):
+            outputs = [
+                self.network(
+                    torch.from_numpy(values[chunk]), torch.from_numpy(mask[chunk].astype(np.float64))
+                )
+                for chunk in chunks
+            ]
+        return torch.cat(outputs).numpy()
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "n_outputs": self.network.predict.out_features,
+            "width": self.network.width,
+            "depth": self.network.depth,
+            "parameters": {name: part.float().numpy() for name, part in self.network.state_dict().items()},
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        parameters = {name: torch.tensor(part) for name, part in state["parameters"].items()}
+        d, n_pieces = parameters["start"].shape
+        with torch_randomness(np.random.default_rng(0)):
+            cuts = torch.zeros(d, n_pieces + 1)
+            network = ColumnNet(cuts, cuts, state["n_outputs"], state["width"], state["depth"])
+        network.load_state_dict(parameters)
+        return cls(network)
+
+
+class ThinnedNet(Method):
+    """A network that meets every row under a new mask each time, and also learns to guess what was hidden.
+
+    To guess hidden cells teaches it which columns stand in for which others. On King County house sales that
+    took 4 to 8% off the error under new missingness, and most where telling columns were dark.
+
+    Parameters
+    ----------
+    width, depth : int
+        Units of each hidden layer, and their number. More fit more and take longer.
+    n_pieces : int
+        Pieces into which each column is cut. More follow finer steps; tables of many columns use fewer.
+    fill : float
+        How much guessing hidden cells counts beside predicting. 0 turns it off.
+    epochs : int
+        Passes over the rows, each under new masks; the best one counts. Small tables make more passes in one.
+    learning_rate : float
+        Highest step size of the cycle.
+    weight_decay : float
+        Pull of matrices towards zero. More is smoother.
+    batch_size : int
+    device : str
+        "cpu", "cuda" or "auto", for training.
+
+    Examples
+    --------
+    >>> from stablemiss import MissingRegressor
+    >>> X = np.random.default_rng(0).normal(size=(300, 2))
+    >>> y = X[:, 0].copy()
+    >>> X[::3, 0] = np.nan
+    >>> model = MissingRegressor(method=ThinnedNet(epochs=10), random_state=0).fit(X, y)
+    >>> model.predict([[1.0, 0.0], [None, 0.0]]).round().tolist()
+    [1.0, -0.0]
+    """
+
+    name: ClassVar[str] = "thinned_net"
+    predictor: ClassVar[type[Predictor]] = ThinnedNetPredictor
+
+    def __init__(
+        self,
+        width: int = 256,
+        depth: int = 3,
+        n_pieces: int = 64,
+        fill: float = 0.5,
+        epochs: int = 40,
+        learning_rate: float = 2e-3,
+        weight_decay: float = 0.01,
+        batch_size: int = 256,
+        device: str = "auto",
+    ):
+        self.width = width
+        self.depth = depth
+        self.n_pieces = n_pieces
+        self.fill = fill
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_size = batch_size
+        self.device = device
+
+    def fit(
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+    ) -> ThinnedNetPredictor:
+        return self.fit_thinned(train, valid, task, Thinning.of(train.groups), rng, progress)
+
+    def fit_thinned(
+        self,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        thinning: Thinning,
+        rng: Rng,
+        progress: Silence,
+    ) -> ThinnedNetPredictor:
+        """`fit` with rows thinned in a way of the caller's."""
+        self._check()
+        device = find_device(self.device)
+        pieces = int(np.clip(4096 // max(1, train.n_columns), 8, self.n_pieces))
+        edges, scores = (torch.from_numpy(part).float() for part in _quantiles(train, pieces))
+        with torch_randomness(rng):
+            network = ColumnNet(edges, scores, task.d_output, self.width, self.depth).to(device)
+
+        def row_loss(rows: Rows) -> Tensor:
+            return task.row_loss(network(rows.values, rows.mask), rows.target)
+
+        def loss(batch: Rows) -> Tensor:
+            keep = torch.from_numpy(thinning.keep(len(batch), rng)).to(batch.mask)
+            mask = batch.mask * keep
+            output, guess = network.both(batch.values * mask, mask)
+            predicted = (batch.weight * task.row_loss(output, batch.target)).mean()
+            hidden = batch.mask - mask
+            missed = (
+                hidden * (guess - network.scores(batch.values)).square()
+            ).sum() / hidden.sum().clamp_min(1.0)
+            return predicted + self.fill * missed
+
+        rows = Rows.of(train, device)
+        judged = thinning.copies(valid if len(valid) else train, VALID_COPIES, rng)
+        judges = Rows.of(judged, device)
+        batch_size = min(self.batch_size, max(16, len(rows) // MIN_BATCHES))
+        epochs = max(3, min(self.epochs, MOST_STEPS // rows.n_batches(batch_size)))
+        n_parameters = sum(parameter.numel() for parameter in network.parameters())
+        stage = Stage(
+            name=self.name,
+            module=network,
+            rows=rows,
+            steps=[Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))],
+            score=lambda: mean_loss(row_loss, judges),
+            batch_size=batch_size,
+            max_epochs=epochs,
+            patience=epochs,
+            cuts=1,
+            min_batches=MIN_BATCHES,
+            schedule=one_cycle,
+            n_threads=1 if batch_size * n_parameters < SMALL_STEP else None,
+        )
+        return ThinnedNetPredictor(network, run_stages([stage], rng, progress))
+
+    def _check(self) -> None:
+        for name in ("width", "depth", "n_pieces", "epochs", "batch_size"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)!r} is too small; give at least 1.")
+        if self.fill < 0:
+            raise ValueError(f"fill={self.fill!r} must not be negative.")
+
+
+def _quantiles(data: MaskedData, n_pieces: int) -> tuple[Floats, Floats]:
+    """Cuts (d, n_pieces + 1) of each column at its quantiles, and the normal score of each.
+
+    Where a column has fewer different ones, the last is repeated.
+    """
+    shares = np.linspace(0, 1, n_pieces + 1)
+    cuts, scores = np.zeros((2, data.n_columns, n_pieces + 1))
+    for column in range(data.n_columns):
+        cells = np.sort(data.values[data.mask[:, column], column])
+        if not len(cells):
+            continue
+        # In single precision, as the network will see them: cuts that fall together there must be one.
+        different = np.unique(np.quantile(cells, shares).astype(np.float32)).astype(np.float64)
+        # The middle of a cut's places among the sorted cells; the ends are not at infinity.
+        below, upto = (
+            np.searchsorted(cells.astype(np.float32), different, side=s) for s in ("left", "right")
+        )
+        place = np.clip((below + upto) / 2 / len(cells), 1e-3, 1 - 1e-3)
+        more = n_pieces + 1 - len(different)
+        cuts[column] = np.pad(different, (0, more), mode="edge")
+        scores[column] = np.pad(norm.ppf(place), (0, more), mode="edge")
+    return cuts, scores

@@ -1,0 +1,103 @@
+"""A network for tables with holes: every column gets a code of its own, and a hole has one too."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+# Length of each column's code.
+D_CODE = 8
+
+
+class ColumnNet(nn.Module):
+    """Columns as piecewise-linear codes, then layers over all codes; one head predicts, one fills in.
+
+    A single number per column lets a network bend only slowly along it. Here each column is cut at its
+    quantiles, and a number becomes how far it has come through each piece (Gorishniy et al. 2022). A hidden
+    cell becomes a learnt code, and the mask is read as well.
+
+    Parameters
+    ----------
+    edges : (d, n_pieces + 1) tensor
+        Ascending cuts of each column; equal ones make empty pieces.
+    scores : (d, n_pieces + 1) tensor
+        The number that stands for each cut, such as its place among normal quantiles. Between cuts numbers
+        are interpolated, so that a column's scale and its outliers do not matter.
+    d_output : int
+        Outputs of the predicting head.
+    width : int
+        Units of each hidden layer. More fit more and cost more, by their square.
+    depth : int
+        Hidden layers.
+
+    Shape
+    -----
+    values (n, d), mask (n, d) → outputs (n, d_output)
+
+    Examples
+    --------
+    >>> edges = torch.linspace(-2, 2, 5).expand(3, 5)
+    >>> net = ColumnNet(edges, edges, d_output=2, width=16, depth=2)
+    >>> net(torch.zeros(4, 3), torch.ones(4, 3)).shape
+    torch.Size([4, 2])
+    """
+
+    start: Tensor
+    per_length: Tensor
+    first_score: Tensor
+    score_step: Tensor
+
+    def __init__(self, edges: Tensor, scores: Tensor, d_output: int, width: int, depth: int):
+        super().__init__()
+        d, n_edges = edges.shape
+        self.width, self.depth = width, depth
+        length = edges[:, 1:] - edges[:, :-1]
+        self.register_buffer("start", edges[:, :-1].clone())
+        self.register_buffer("per_length", torch.where(length > 0, 1 / length.clamp_min(1e-12), 0.0))
+        self.register_buffer("first_score", scores[:, 0].clone())
+        self.register_buffer("score_step", scores[:, 1:] - scores[:, :-1])
+        # The pieces, and the score itself.
+        self.code = nn.Parameter(torch.randn(d, n_edges, D_CODE) / math.sqrt(n_edges))
+        self.shift = nn.Parameter(torch.zeros(d, D_CODE))
+        self.hole = nn.Parameter(0.1 * torch.randn(d, D_CODE))
+        self.layers = nn.Sequential()
+        d_in = d * D_CODE + d
+        for _ in range(depth):
+            self.layers.append(nn.Linear(d_in, width))
+            self.layers.append(nn.SiLU())
+            d_in = width
+        self.predict = nn.Linear(d_in, d_output)
+        self.fill = nn.Linear(d_in, d)
+        with torch.no_grad():
+            self.predict.weight.mul_(0.1)
+            self.predict.bias.zero_()
+
+    def hidden(self, values: Tensor, mask: Tensor) -> Tensor:
+        """What both heads read, (n, width)."""
+        pieces = self._pieces(values)
+        pieces = torch.cat([pieces, self._scores(pieces)[:, :, None]], dim=2)
+        # One small matrix per column: (d, n, pieces) times (d, pieces, code).
+        codes = torch.baddbmm(self.shift[:, None], pieces.transpose(0, 1), self.code).transpose(0, 1)
+        codes = torch.where(mask[:, :, None] > 0, codes.relu(), self.hole)
+        return self.layers(torch.cat([codes.flatten(1), mask], dim=1))
+
+    def scores(self, values: Tensor) -> Tensor:
+        """The number that stands for each cell, (n, d)."""
+        return self._scores(self._pieces(values))
+
+    def _pieces(self, values: Tensor) -> Tensor:
+        """How far each cell has come through each piece of its column, (n, d, n_pieces), 0 to 1."""
+        return ((values[:, :, None] - self.start) * self.per_length).clamp(0.0, 1.0)
+
+    def _scores(self, pieces: Tensor) -> Tensor:
+        return self.first_score + (pieces * self.score_step).sum(dim=2)
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        return self.predict(self.hidden(values, mask))
+
+    def both(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs (n, d_output), and a guess at the score of every cell (n, d)."""
+        hidden = self.hidden(values, mask)
+        return self.predict(hidden), self.fill(hidden)

@@ -1,0 +1,121 @@
+"""What is special about AnyMask: members, a stack that finds the better one, and columns that may vanish."""
+
+import numpy as np
+import pytest
+
+from stablemiss.data import MaskedData
+from stablemiss.methods.anymask import AnyMask, learn_stack, stacked
+from stablemiss.methods.boosting import Boosting
+from stablemiss.progress import Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Classification, Regression
+
+
+def fit(method, values, mask, y, task=None, seed=0):
+    task = task or Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y))
+    n = len(data) - len(data) // 5
+    train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
+    return method.fit(train, valid, task, to_rng(seed), Silence()), task
+
+
+def draw(seed, n=1000):
+    """Complete rows in which x₀ tells nearly all and x₁ nearly as much."""
+    rng = to_rng(seed)
+    values = rng.normal(size=(n, 4))
+    values[:, 1] = values[:, 0] + 0.3 * values[:, 1]
+    return values, np.ones((n, 4), dtype=bool), 3 * values[:, 0] + values[:, 2]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_sensor_that_dies_costs_little_where_plain_trees_fail(seed):
+    values, mask, y = draw(seed)
+    new, dark, new_y = draw(seed + 100)
+    dark[:, 0] = False
+
+    def error(method):
+        predictor, task = fit(method, values, mask, y, seed=seed)
+        return np.sqrt(np.mean((task.decode(predictor.predict(new, dark)) - new_y) ** 2))
+
+    # With x₀ known only through x₁ the best possible error is 3 · 0.3 / √1.09 ≈ 0.86.
+    assert error(AnyMask("fast")) < 1.1 < 1.5 < error(Boosting())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_stack_takes_the_better_member_and_lets_the_share_observed_decide(seed):
+    """One member is right where all is observed, the other where nothing is."""
+    rng = to_rng(seed)
+    n = 2000
+    mask = np.zeros((n, 10), dtype=bool)
+    mask[: n // 2] = True
+    target = rng.normal(size=(n, 1))
+    noise = rng.normal(size=(n, 1))
+    first = target + noise * ~mask[:, :1]
+    second = target + noise * mask[:, :1]
+    judged = MaskedData.of(np.zeros((n, 10)), mask, target)
+    believed = learn_stack(np.stack([first, second]), judged, Regression.of(target), rng, n_copies=1)
+    assert believed.shape == (2, 2, 1)
+    np.testing.assert_allclose(believed.sum(axis=1), 1.0)
+    assert believed[0, 1, 0] > 0.9  # nothing observed: the second
+    assert believed[1, 0, 0] > 0.9  # everything: the first
+    combined = stacked(np.stack([first, second]), mask, believed)
+    assert np.mean((combined - target) ** 2) < 0.05
+
+
+def test_members_alike_share_the_weight():
+    rng = to_rng(0)
+    target = rng.normal(size=(500, 1))
+    outputs = target + rng.normal(size=(3, 500, 1))
+    judged = MaskedData.of(np.zeros((500, 2)), np.ones((500, 2)), target)
+    believed = learn_stack(outputs, judged, Regression.of(target), rng, n_copies=1)
+    np.testing.assert_allclose(believed[1, :, 0], 1 / 3, atol=0.12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_stack_of_classes_lowers_the_log_loss(n_classes):
+    rng = to_rng(0)
+    labels = rng.integers(n_classes, size=1500)
+    task = Classification.of(labels)
+    right = np.log(np.eye(n_classes)[labels] * 0.7 + 0.3 / n_classes)
+    outputs = np.stack([right, rng.normal(size=right.shape)])
+    judged = MaskedData.of(np.zeros((1500, 2)), np.ones((1500, 2)), labels)
+    believed = learn_stack(outputs, judged, task, rng, n_copies=1)
+    assert believed.shape == (2, 2, 1)
+    assert believed[1, 0, 0] > 0.9
+
+
+def test_members_can_be_left_out():
+    values, mask, y = draw(0, n=200)
+    predictor, _ = fit(AnyMask("fast", members=["boosting"]), values, mask, y)
+    assert list(predictor.members) == ["boosting"]
+    predictor, _ = fit(AnyMask(members=["mixture"]), values, mask, y)
+    assert list(predictor.members) == ["mixture"]
+
+
+def test_columns_that_never_go_are_relied_upon():
+    """Told that x₀ is always there, the model leans on it alone and is better where it is there."""
+    values, mask, y = draw(1, n=600)
+    new, seen, new_y = draw(101)
+
+    def error(**settings):
+        predictor, task = fit(AnyMask("fast", members=["net"], **settings), values, mask, y)
+        return np.sqrt(np.mean((task.decode(predictor.predict(new, seen)) - new_y) ** 2))
+
+    assert error(never_missing=[0, 1, 2, 3]) < error()
+    assert error(never_missing=[0, 1]) == error(may_vanish=[2, 3])
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"budget": "huge"}, "budget='huge' is unknown"),
+        ({"members": ["trees"]}, "members must be some of"),
+        ({"members": []}, "members must be some of"),
+        ({"budget": "fast", "members": ["mixture"]}, "has only the members"),
+        ({"may_vanish": [0], "never_missing": [1]}, "not both"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused(settings, reason):
+    with pytest.raises(ValueError, match=reason):
+        fit(AnyMask(**settings), *draw(0, n=60))
