@@ -29,12 +29,14 @@ def test_weights_are_positive_with_mean_one_and_lower_the_dependence(seed):
 def test_from_the_critical_penalty_on_weights_are_equal_and_below_it_not(form):
     values, mask = mar_table(0)
     spread = {}
-    for strength in (1.2, 0.7, 0.3):
+    for strength in (1.2, 0.85, 0.7, 0.3):
         rng = np.random.default_rng(0)
         found = weigh_rows(values, mask, strength=strength, form=form, redraw=False, max_epochs=20, rng=rng)
         spread[strength] = found.weight.std()
         assert found.gamma == pytest.approx(strength * found.critical_gamma)
     assert spread[1.2] < 0.01 < spread[0.7] < spread[0.3]
+    if form == "weighted":
+        assert spread[0.85] == pytest.approx(0.15, abs=0.06)
 
 
 @pytest.mark.parametrize("seed", range(3))

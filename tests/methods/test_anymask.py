@@ -84,6 +84,14 @@ def test_the_stack_of_classes_lowers_the_log_loss(n_classes):
     assert believed[1, 0, 0] > 0.9
 
 
+def test_leaving_out_a_member_does_not_change_the_others():
+    values, mask, y = draw(0, n=200)
+    both, _ = fit(AnyMask("fast"), values, mask, y)
+    alone, _ = fit(AnyMask("fast", members=["net"]), values, mask, y)
+    one, other = (found.members["net"].predict(values, mask) for found in (both, alone))
+    np.testing.assert_array_equal(one, other)
+
+
 def test_members_can_be_left_out():
     values, mask, y = draw(0, n=200)
     predictor, _ = fit(AnyMask("fast", members=["boosting"]), values, mask, y)

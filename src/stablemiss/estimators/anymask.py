@@ -18,7 +18,8 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
     Parameters
     ----------
     budget : "fast", "default" or "best"
-        How much time to spend: about ten, forty and two hundred times that of a plain LightGBM.
+        How much time to spend. On 17,000 rows of 18 columns "fast" and "default" took about 4 and 21 times as
+        long as a plain LightGBM; "best" fits three longer nets and takes several times as long again.
     members : sequence of "mixture", "boosting", "net"
         Models to combine. Leaving one out saves its time.
     may_vanish, never_missing : sequence of str or int, optional
@@ -89,7 +90,8 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
     Parameters
     ----------
     budget : "fast", "default" or "best"
-        How much time to spend: about ten, forty and two hundred times that of a plain LightGBM.
+        How much time to spend. On 17,000 rows of 18 columns "fast" and "default" took about 4 and 21 times as
+        long as a plain LightGBM; "best" fits three longer nets and takes several times as long again.
     members : sequence of "mixture", "boosting", "net"
         Models to combine. Leaving one out saves its time.
     may_vanish, never_missing : sequence of str or int, optional

@@ -35,9 +35,9 @@ STACK_COPIES = 8
 STACK_PARTS, STACK_SHARE = 20, 0.3
 # A member with less weight than this at both ends is left out: it would only cost time.
 LEAST_WEIGHT = 0.03
-# Rows that boosting sees at most, thinned copies included, beyond those of the table itself.
+# Most rows in the thinned copies that boosting sees.
 MOST_COPIED = 600_000
-# Rows from which the mixture learns at most; more do not make it better than its shape allows.
+# Most rows from which the mixture learns; its time grows with them.
 MIXTURE_ROWS = 20_000
 
 
@@ -124,7 +124,8 @@ class AnyMask(Method):
     Parameters
     ----------
     budget : "fast", "default" or "best"
-        How much time to spend: about ten, forty and two hundred times that of a plain LightGBM.
+        How much time to spend. On 17,000 rows of 18 columns "fast" and "default" took about 4 and 21 times as
+        long as a plain LightGBM; "best" fits three longer nets and takes several times as long again.
     members : sequence of "mixture", "boosting", "net"
         Models to combine. Leaving one out saves its time.
     may_vanish : sequence of int, optional
@@ -167,9 +168,10 @@ class AnyMask(Method):
         thinning = Thinning.of(train.groups, _telling(train, task, rng), self._may_go(train.groups))
         fitted: dict[str, Predictor] = {}
         judges = valid if len(valid) else train
+        seed = draw_seed(rng)
         for name, method in chosen.items():
             # Of its own, so that leaving out one member does not change the others.
-            own = np.random.default_rng([draw_seed(rng), list(plan.members).index(name)])
+            own = np.random.default_rng([seed, list(plan.members).index(name)])
             if isinstance(method, EMMixture):
                 few = np.sort(own.permutation(len(train))[:MIXTURE_ROWS])
                 fitted[name] = method.fit(train.rows(few), valid, task, own, progress)

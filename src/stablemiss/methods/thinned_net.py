@@ -24,7 +24,7 @@ from stablemiss.training import to_device as find_device
 
 # Thinned copies of the validation rows by which epochs are judged.
 VALID_COPIES = 3
-# Steps beyond which more epochs no longer help; large tables make fewer epochs.
+# Most steps; long tables make fewer epochs, but at least three.
 MOST_STEPS = 12_000
 # Fewest steps in an epoch, however small the table.
 MIN_BATCHES = 8
@@ -72,8 +72,8 @@ class ThinnedNetPredictor(Predictor):
 class ThinnedNet(Method):
     """A network that meets every row under a new mask each time, and also learns to guess what was hidden.
 
-    To guess hidden cells teaches it which columns stand in for which others. On King County house sales that
-    took 4 to 8% off the error under new missingness, and most where telling columns were dark.
+    To guess hidden cells teaches it which columns stand in for which others. On one split of King County
+    house sales that took the mean regret of a prototype from +3% to −4%, most where telling columns were dark.
 
     Parameters
     ----------
