@@ -73,7 +73,7 @@ class ThinnedNet(Method):
     """A network that meets every row under a new mask each time, and also learns to guess what was hidden.
 
     To guess hidden cells teaches it which columns stand in for which others. On one split of King County
-    house sales that took the mean regret of a prototype from +3% to −4%, most where telling columns were dark.
+    house sales that took the mean regret of a prototype from +3% to −4%.
 
     Parameters
     ----------
