@@ -18,7 +18,7 @@ KINDS = ["regression", "multi-output", "binary", "three classes"]
 # Smaller than by default, where a promise does not depend on size and there are hundreds of fits.
 SMALL = {
     "stablemiss_plus": {"n_directions": 10},
-    "thinned_net": {"width": 32, "depth": 2, "epochs": 20},
+    "thinned_net": {"width": 32, "depth": 2, "steps": 200},
     "anymask": {"budget": "fast"},
 }
 

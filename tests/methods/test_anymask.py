@@ -8,7 +8,7 @@ from stablemiss.methods.anymask import AnyMask, learn_stack, stacked
 from stablemiss.methods.boosting import Boosting
 from stablemiss.progress import Silence
 from stablemiss.seeding import to_rng
-from stablemiss.tasks import Classification, Regression
+from stablemiss.tasks import Regression
 
 
 def fit(method, values, mask, y, task=None, seed=0):
@@ -53,12 +53,12 @@ def test_the_stack_takes_the_better_member_and_lets_the_share_observed_decide(se
     first = target + noise * ~mask[:, :1]
     second = target + noise * mask[:, :1]
     judged = MaskedData.of(np.zeros((n, 10)), mask, target)
-    believed = learn_stack(np.stack([first, second]), judged, Regression.of(target), rng, n_copies=1)
+    believed = learn_stack(np.stack([first, second]), judged, rng, n_copies=1)
     assert believed.shape == (2, 2, 1)
     np.testing.assert_allclose(believed.sum(axis=1), 1.0)
     assert believed[0, 1, 0] > 0.9  # nothing observed: the second
     assert believed[1, 0, 0] > 0.9  # everything: the first
-    combined = stacked(np.stack([first, second]), mask, believed)
+    combined = stacked(np.stack([first, second]), mask, believed, is_classes=False)
     assert np.mean((combined - target) ** 2) < 0.05
 
 
@@ -67,7 +67,7 @@ def test_members_alike_share_the_weight():
     target = rng.normal(size=(500, 1))
     outputs = target + rng.normal(size=(3, 500, 1))
     judged = MaskedData.of(np.zeros((500, 2)), np.ones((500, 2)), target)
-    believed = learn_stack(outputs, judged, Regression.of(target), rng, n_copies=1)
+    believed = learn_stack(outputs, judged, rng, n_copies=1)
     np.testing.assert_allclose(believed[1, :, 0], 1 / 3, atol=0.12)
 
 
@@ -75,11 +75,10 @@ def test_members_alike_share_the_weight():
 def test_the_stack_of_classes_lowers_the_log_loss(n_classes):
     rng = to_rng(0)
     labels = rng.integers(n_classes, size=1500)
-    task = Classification.of(labels)
-    right = np.log(np.eye(n_classes)[labels] * 0.7 + 0.3 / n_classes)
-    outputs = np.stack([right, rng.normal(size=right.shape)])
+    right = np.eye(n_classes)[labels] * 0.7 + 0.3 / n_classes
+    voted = np.stack([right, rng.dirichlet(np.ones(n_classes), size=1500)])
     judged = MaskedData.of(np.zeros((1500, 2)), np.ones((1500, 2)), labels)
-    believed = learn_stack(outputs, judged, task, rng, n_copies=1)
+    believed = learn_stack(voted, judged, rng, n_copies=1)
     assert believed.shape == (2, 2, 1)
     assert believed[1, 0, 0] > 0.9
 
@@ -95,9 +94,9 @@ def test_leaving_out_a_member_does_not_change_the_others():
 def test_members_can_be_left_out():
     values, mask, y = draw(0, n=200)
     predictor, _ = fit(AnyMask("fast", members=["boosting"]), values, mask, y)
-    assert list(predictor.members) == ["boosting"]
+    assert set(predictor.members) <= {"constant", "boosting"}
     predictor, _ = fit(AnyMask(members=["mixture"]), values, mask, y)
-    assert list(predictor.members) == ["mixture"]
+    assert set(predictor.members) <= {"constant", "mixture"}
 
 
 def test_columns_that_never_go_are_relied_upon():
@@ -119,7 +118,6 @@ def test_columns_that_never_go_are_relied_upon():
         ({"budget": "huge"}, "budget='huge' is unknown"),
         ({"members": ["trees"]}, "members must be some of"),
         ({"members": []}, "members must be some of"),
-        ({"budget": "fast", "members": ["mixture"]}, "has only the members"),
         ({"may_vanish": [0], "never_missing": [1]}, "not both"),
     ],
     ids=str,

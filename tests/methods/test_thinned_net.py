@@ -9,7 +9,7 @@ from stablemiss.progress import Silence
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
 
-SMALL = {"width": 64, "depth": 2, "epochs": 30}
+SMALL = {"width": 64, "depth": 2, "steps": 400}
 
 
 def fit(method, values, mask, y, seed=0):

@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss import __version__
-from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.data import Bools, Floats, MaskedData, hide
 from stablemiss.encoding import TableEncoder, read_table
 from stablemiss.estimators.archive import ArchiveError, write_tree
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
@@ -214,6 +214,11 @@ class MissingEstimator(BaseEstimator, ABC):
 
     def _outputs(self, X: Any) -> Floats:
         """Raw outputs of the predictor for a user's table."""
+        values, mask = self._encoded(X)
+        return self.predictor_.predict(values, mask)
+
+    def _encoded(self, X: Any) -> tuple[Floats, Bools]:
+        """Values and mask of a user's table, after all checks."""
         check_is_fitted(self)
         self._check_parameters()
         table = read_table(X)
@@ -221,7 +226,7 @@ class MissingEstimator(BaseEstimator, ABC):
             table, allow_missing_columns=self.allow_missing_columns, owner=type(self).__name__
         )
         self._mind_unseen_missing(mask)
-        return self.predictor_.predict(values, mask)
+        return hide(values, mask), mask
 
     def _mind_unseen_missing(self, mask: Bools) -> None:
         columns = [] if self.on_unseen_missing == "ignore" else self.encoder_.unseen_missing(mask)
@@ -236,8 +241,8 @@ class MissingEstimator(BaseEstimator, ABC):
         )
         if self.on_unseen_missing == "raise":
             raise ValueError(message)
-        # Three frames up is the user's own call of predict.
-        warnings.warn(message, UnseenMissingWarning, stacklevel=4)
+        # Four frames up is the user's own call of predict.
+        warnings.warn(message, UnseenMissingWarning, stacklevel=5)
 
     def _check_parameters(self) -> None:
         if not 0 < self.validation_fraction < 1:

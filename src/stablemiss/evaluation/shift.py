@@ -30,6 +30,7 @@ class ResultRow(TypedDict):
     dataset: str
     law: str
     law_config: dict[str, Any]
+    test_law: str
     train_level: float
     test_level: float
     method: str
@@ -55,13 +56,14 @@ def score_under_shift(
     methods: Mapping[str, Method],
     *,
     dataset: str,
+    test_law: Law | None = None,
     test_levels: Sequence[float] = LEVELS,
     n_rows: int = 16384,
     n_test_rows: int = 8192,
     seed: int = 0,
     progress: Silence | None = None,
 ) -> list[ResultRow]:
-    """Scores of methods that were trained under `law` and are tested under the same law at other levels.
+    """Scores of methods that were trained under `law` and are tested under it, or another, at other levels.
 
     The law's mechanism is fixed once, on the complete training rows; only its level moves. The test rows
     are drawn afresh; rows and the random numbers behind their masks are the same for all levels and
@@ -78,6 +80,8 @@ def score_under_shift(
         always scored too.
     dataset : str
         The population's name in the rows.
+    test_law : Law, optional
+        How cells of the test rows get hidden, if not by `law`. Its kind counts, its level does not.
     test_levels : sequence of float
         Levels to test at; each costs one prediction per method.
     n_rows : int
@@ -115,7 +119,8 @@ def score_under_shift(
     X_train = law.hide(X, train_rng)
     X_test, y_test = population.draw(n_test_rows, np.random.default_rng(test_seed))
     # Every level starts from the same random numbers: what is hidden at 20% is, nearly, also hidden at 30%.
-    tests = {level: law.at(level).hide(X_test, np.random.default_rng(mask_seed)) for level in test_levels}
+    hides = law if test_law is None else test_law.fit(X, train_rng)
+    tests = {level: hides.at(level).hide(X_test, np.random.default_rng(mask_seed)) for level in test_levels}
 
     progress.start("optimal and linear references", total=len(tests))
     optimal: dict[float, float] = {}
@@ -130,6 +135,7 @@ def score_under_shift(
         "dataset": dataset,
         "law": type(law).__name__,
         "law_config": describe(law),
+        "test_law": type(hides).__name__,
         "train_level": law.level,
         "seed": seed,
         "n_features": population.n_features,

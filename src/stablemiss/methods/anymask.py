@@ -14,31 +14,39 @@ from typing import Any, ClassVar, Literal, Self
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
+from scipy.special import softmax
 
 from stablemiss.data import Floats, MaskedData
+from stablemiss.intervals import Spread
 from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.boosting import Boosting, n_threads_for, with_nan
-from stablemiss.methods.em_mixture import EMMixture
+from stablemiss.methods.boosting import Boosting, BoostingPredictor, n_threads_for, with_nan
+from stablemiss.methods.constant import Constant
+from stablemiss.methods.em_mixture import EMMixture, EMMixturePredictor
 from stablemiss.methods.thinned_net import ThinnedNet
 from stablemiss.missingness import Thinning
+from stablemiss.mixture import Uncertainty
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
 
 Budget = Literal["fast", "default", "best"]
-MEMBERS = ("mixture", "boosting", "net")
-# Thinned copies of the validation rows from which the stack learns.
-STACK_COPIES = 8
+MIXTURE = "mixture"
+MEMBERS = (MIXTURE, "boosting", "net")
+# Thinned copies of the validation rows from which stack and intervals learn, and the most rows in them.
+STACK_COPIES, MOST_JUDGED = 8, 60_000
 # Random parts of the validation rows whose stacks are averaged, and the share of the rows in each: a few rows
 # far off decide the best weights of one part, but not of all.
 STACK_PARTS, STACK_SHARE = 20, 0.3
 # A member with less weight than this at both ends is left out: it would only cost time.
 LEAST_WEIGHT = 0.03
+# Judged rows from which is learnt how far off the mixture's own expectations are.
+FACTOR_ROWS = 4000
 # Most rows in the thinned copies that boosting sees.
 MOST_COPIED = 600_000
-# Most rows from which the mixture learns; its time grows with them.
-MIXTURE_ROWS = 20_000
+# Most rows from which the mixture learns, and the columns from which on they are fewer. Its time grows with
+# rows and with the cube of columns; tables above the most columns do without it.
+MIXTURE_ROWS, MANY_COLUMNS, MOST_COLUMNS = 20_000, 64, 160
 
 
 @dataclass(frozen=True)
@@ -53,30 +61,30 @@ def _plan(budget: str) -> _Plan:
     if budget == "fast":
         return _Plan(
             {
+                "mixture": EMMixture(max_components=3, tolerance=3e-3, max_steps=40, learn_from_valid=False),
                 "boosting": Boosting(learning_rate=0.1, patience=30),
-                "net": ThinnedNet(width=128, depth=2, n_pieces=32, epochs=20, batch_size=512),
+                "net": ThinnedNet(width=128, steps=800),
             },
             copies=3,
         )
-    mixture = EMMixture(max_components=5, tolerance=1e-3, max_steps=100, learn_from_valid=False)
     if budget == "default":
         return _Plan(
             {
-                "mixture": mixture,
+                "mixture": EMMixture(max_components=5, tolerance=1e-3, max_steps=100, learn_from_valid=False),
                 "boosting": Boosting(learning_rate=0.08, patience=40),
                 "net": ThinnedNet(),
             },
             copies=5,
         )
     if budget == "best":
-        nets = {f"net {number}": ThinnedNet(epochs=60) for number in (1, 2, 3)}
+        nets = {f"net {number}": ThinnedNet(steps=12_000) for number in (1, 2, 3)}
         mixture = EMMixture(learn_from_valid=False)
         return _Plan({"mixture": mixture, "boosting": Boosting(), **nets}, copies=8)
     raise ValueError(f'budget={budget!r} is unknown; choose "fast", "default" or "best".')
 
 
 class AnyMaskPredictor(Predictor):
-    """Members and how far each is believed.
+    """Members, how far each is believed, and how far all of them together are off.
 
     Attributes
     ----------
@@ -85,15 +93,61 @@ class AnyMaskPredictor(Predictor):
     believed : (2, n_members, k)
         Weight of each member where nothing and where everything is observed, for each of k outputs (one for
         all classes); in between it is interpolated.
+    spread : Spread
+        How far outputs are off under the mask at hand.
+    factors : (2,)
+        Squared error of the outputs per squared error that the mixture expects with nothing missing, and per
+        what it expects in addition because of what is missing. Zeros without a mixture.
     """
 
-    def __init__(self, members: dict[str, Predictor], believed: Floats):
+    def __init__(
+        self,
+        members: dict[str, Predictor],
+        believed: Floats,
+        is_classes: bool,
+        spread: Spread,
+        factors: Floats,
+    ):
         self.members = members
         self.believed = believed
+        self.is_classes = is_classes
+        self.spread = spread
+        self.factors = factors
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        outputs = np.stack([member.outputs(values, mask) for member in self.members.values()])
-        return stacked(outputs, mask, self.believed)
+        return stacked(
+            votes(self.members, values, mask, self.is_classes), mask, self.believed, self.is_classes
+        )
+
+    def expected_error(
+        self, values: Floats, mask: NDArray, groups: NDArray, weight: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Squared error to expect, the same if nothing were missing, and by how much each column lowers it.
+
+        Parameters
+        ----------
+        values, mask : (n, d)
+        groups : (d,)
+            Columns of the user's table, which are seen or hidden as one.
+        weight : (k,)
+            How much the squared error of each output counts in the sum.
+
+        Returns
+        -------
+        error, complete : (n,)
+        gain : (n, n_groups)
+            Fall of `error` if a missing column were seen, it alone.
+        """
+        mixture = self.members.get(MIXTURE)
+        if not isinstance(mixture, EMMixturePredictor):
+            raise ValueError(
+                "What a missing column costs is read from the mixture, but this model was fitted without it. "
+                'Fit again with "mixture" among the members.'
+            )
+        expected = _expected(mixture, values, mask, groups, weight)
+        total, complete = expected.error.sum(axis=1), expected.complete.sum(axis=1)
+        always, extra = self.factors
+        return always * complete + extra * (total - complete), always * complete, extra * expected.gain
 
     def state(self) -> dict[str, Any]:
         return {
@@ -101,6 +155,9 @@ class AnyMaskPredictor(Predictor):
             "methods": [_METHOD_OF[type(member)].name for member in self.members.values()],
             "members": [member.state() for member in self.members.values()],
             "believed": self.believed,
+            "is_classes": self.is_classes,
+            "spread": self.spread.state(),
+            "factors": self.factors,
         }
 
     @classmethod
@@ -110,11 +167,12 @@ class AnyMaskPredictor(Predictor):
             name: kinds[method].from_state(member)
             for name, method, member in zip(state["names"], state["methods"], state["members"], strict=True)
         }
-        return cls(members, state["believed"])
+        spread = Spread.from_state(state["spread"])
+        return cls(members, state["believed"], state["is_classes"], spread, state["factors"])
 
 
 _METHOD_OF: dict[type[Predictor], type[Method]] = {
-    method.predictor: method for method in (EMMixture, Boosting, ThinnedNet)
+    method.predictor: method for method in (Constant, EMMixture, Boosting, ThinnedNet)
 }
 
 
@@ -124,7 +182,7 @@ class AnyMask(Method):
     Parameters
     ----------
     budget : "fast", "default" or "best"
-        How much time to spend. On 17,000 rows of 18 columns "fast" and "default" took about 4 and 21 times as
+        How much time to spend. On 17,000 rows of 18 columns "fast" and "default" took about 8 and 34 times as
         long as a plain LightGBM; "best" fits three longer nets and takes several times as long again.
     members : sequence of "mixture", "boosting", "net"
         Models to combine. Leaving one out saves its time.
@@ -164,31 +222,45 @@ class AnyMask(Method):
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
     ) -> AnyMaskPredictor:
         plan = _plan(self.budget)
+        is_classes = isinstance(task, Classification)
         chosen = self._chosen(plan.members)
+        if train.n_columns > MOST_COLUMNS and len(chosen) > 1:
+            chosen.pop(MIXTURE, None)
         thinning = Thinning.of(train.groups, _telling(train, task, rng), self._may_go(train.groups))
-        fitted: dict[str, Predictor] = {}
+        # On very long tables some of the validation rows say enough.
+        few = np.sort(rng.permutation(len(valid))[: MOST_JUDGED // (1 + STACK_COPIES)])
+        valid = valid.rows(few)
         judges = valid if len(valid) else train
+        # A constant among the members keeps the others from being too sure where they know little.
+        fitted: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
         seed = draw_seed(rng)
         for name, method in chosen.items():
-            # Of its own, so that leaving out one member does not change the others.
+            # Of its own, so that leaving out one member does not change what another draws.
             own = np.random.default_rng([seed, list(plan.members).index(name)])
             if isinstance(method, EMMixture):
-                few = np.sort(own.permutation(len(train))[:MIXTURE_ROWS])
+                most = int(MIXTURE_ROWS * min(1.0, MANY_COLUMNS / train.n_columns) ** 2)
+                few = np.sort(own.permutation(len(train))[:most])
                 fitted[name] = method.fit(train.rows(few), valid, task, own, progress)
+            elif isinstance(method, Boosting):
+                thin, judge = (_thinned(part, thinning, plan.copies, own) for part in (train, judges))
+                # Densities of classes know the rows they were fitted to far too well to go on from them.
+                start = None if is_classes else fitted.get(MIXTURE)
+                fitted[name] = method.fit_from(start, thin, judge, task, own, progress)
             elif isinstance(method, ThinnedNet):
                 fitted[name] = method.fit_thinned(train, valid, task, thinning, own, progress)
-            else:
-                thin, judge = (_thinned(part, thinning, plan.copies, own) for part in (train, judges))
-                fitted[name] = method.fit(thin, judge, task, own, progress)
+        progress.start("stack and intervals")
         judged = thinning.copies(judges, STACK_COPIES, rng)
-        outputs = np.stack([member.outputs(judged.values, judged.mask) for member in fitted.values()])
-        believed = learn_stack(outputs, judged, task, rng, n_copies=STACK_COPIES + 1)
-        counts = believed.max(axis=(0, 2)) >= LEAST_WEIGHT
-        kept = {
-            name: member for (name, member), is_kept in zip(fitted.items(), counts, strict=True) if is_kept
-        }
-        believed = believed[:, counts]
-        return AnyMaskPredictor(kept, believed / believed.sum(axis=1, keepdims=True))
+        found = votes(fitted, judged.values, judged.mask, is_classes)
+        believed = learn_stack(found, judged, rng, n_copies=STACK_COPIES + 1)
+        # The mixture stays in any case: trees go on from it, and it knows what a missing column costs.
+        is_kept = np.array([name == MIXTURE for name in fitted]) | (believed.max(axis=(0, 2)) >= LEAST_WEIGHT)
+        kept = {name: member for (name, member), stays in zip(fitted.items(), is_kept, strict=True) if stays}
+        believed = believed[:, is_kept] / believed[:, is_kept].sum(axis=1, keepdims=True)
+        combined = stacked(found[is_kept], judged.mask, believed, is_classes)
+        spread = Spread.of(combined, judged, task, STACK_COPIES + 1, rng)
+        factors = _factors(kept.get(MIXTURE), combined, judged, task)
+        progress.finish()
+        return AnyMaskPredictor(kept, believed, is_classes, spread, factors)
 
     def _chosen(self, available: dict[str, Method]) -> dict[str, Method]:
         unknown = [name for name in self.members if name not in MEMBERS]
@@ -196,13 +268,7 @@ class AnyMask(Method):
             raise ValueError(
                 f"members must be some of {', '.join(map(repr, MEMBERS))}, but {list(self.members)!r} came."
             )
-        chosen = {name: method for name, method in available.items() if name.split()[0] in self.members}
-        if not chosen:
-            raise ValueError(
-                f"budget={self.budget!r} has only the members {', '.join(map(repr, available))}, none of "
-                f"which is among {list(self.members)!r}. Choose another budget or other members."
-            )
-        return chosen
+        return {name: method for name, method in available.items() if name.split()[0] in self.members}
 
     def _may_go(self, groups: NDArray[np.int64]) -> NDArray[np.bool_]:
         if self.may_vanish is not None and self.never_missing is not None:
@@ -245,19 +311,69 @@ def _telling(train: MaskedData, task: Task, rng: Rng) -> Floats:
     return np.array([gain[train.groups == column].sum() for column in np.unique(train.groups)])
 
 
-def stacked(outputs: Floats, mask: NDArray, believed: Floats) -> Floats:
-    """Members' outputs (n_members, n, d_output) combined to (n, d_output).
+def votes(members: dict[str, Predictor], values: Floats, mask: NDArray, is_classes: bool) -> Floats:
+    """What each member says, (n_members, n, d_output): its outputs, for classes its probabilities.
+
+    Probabilities rather than their logarithms: one member that is sure and wrong spoils the mean of these.
+    """
+    found: dict[str, Floats] = {}
+    for name, member in members.items():
+        if isinstance(member, BoostingPredictor) and member.goes_on:
+            found[name] = member.outputs(values, mask, found[MIXTURE])
+        else:
+            found[name] = member.outputs(values, mask)
+    outputs = np.stack(list(found.values()))
+    return softmax(outputs, axis=2) if is_classes else outputs
+
+
+def _expected(
+    mixture: EMMixturePredictor, values: Floats, mask: NDArray, groups: NDArray, weight: Floats
+) -> Uncertainty:
+    """Squared errors that the mixture expects of itself, each output's multiplied by its weight."""
+    joint = mixture.joint()
+    n_targets = joint.means.shape[1] - values.shape[1]
+    # Classes: the first one's indicator is one less all others'.
+    identity = np.eye(n_targets)
+    targets = identity if len(weight) == n_targets else np.hstack([-np.ones((n_targets, 1)), identity])
+    return Uncertainty.of(joint, values, mask, groups, targets * np.sqrt(weight))
+
+
+def _factors(mixture: Predictor | None, outputs: Floats, judged: MaskedData, task: Task) -> Floats:
+    """How large squared errors are beside what the mixture expects: without holes, and because of them."""
+    if not isinstance(mixture, EMMixturePredictor):
+        return np.zeros(2)
+    rows = np.arange(0, len(judged), max(1, len(judged) // FACTOR_ROWS))
+    some, found = judged.rows(rows), outputs[rows]
+    target = some.target
+    if isinstance(task, Classification):
+        found, target = task.probabilities(found), np.eye(task.d_output)[target]
+    expected = _expected(mixture, some.values, some.mask, some.groups, np.ones(found.shape[1]))
+    complete = expected.complete.sum(axis=1)
+    parts = np.column_stack([complete, expected.error.sum(axis=1) - complete])
+    root = np.sqrt(some.weight)
+    return nnls(root[:, None] * parts, root * ((found - target) ** 2).sum(axis=1))[0]
+
+
+def stacked(voted: Floats, mask: NDArray, believed: Floats, is_classes: bool) -> Floats:
+    """Outputs (n, d_output) from what the members say.
 
     Parameters
     ----------
-    outputs : (n_members, n, d_output)
+    voted : (n_members, n, d_output)
+        Outputs, or probabilities of classes.
     mask : (n, d)
         The share of a row's cells that is observed places it between the two ends.
     believed : (2, n_members, k), k = d_output or 1
         Weights of the members where nothing and where everything is observed.
+    is_classes : bool
     """
+    combined = _combined(voted, mask, believed)
+    return np.log(np.maximum(combined, 1e-300)) if is_classes else combined
+
+
+def _combined(voted: Floats, mask: NDArray, believed: Floats) -> Floats:
     weight = np.einsum("en,emk->mnk", _ends(mask), believed)
-    return (weight * outputs).sum(axis=0)
+    return (weight * voted).sum(axis=0)
 
 
 def _ends(mask: NDArray) -> Floats:
@@ -266,7 +382,7 @@ def _ends(mask: NDArray) -> Floats:
     return np.stack([1 - share, share])
 
 
-def learn_stack(outputs: Floats, judged: MaskedData, task: Task, rng: Rng, n_copies: int) -> Floats:
+def learn_stack(voted: Floats, judged: MaskedData, rng: Rng, n_copies: int) -> Floats:
     """How far to believe each member, (2, n_members, k), from rows that no member learnt from.
 
     Weights are not negative and add up to one at each end. Those of many random parts of the rows are
@@ -275,15 +391,15 @@ def learn_stack(outputs: Floats, judged: MaskedData, task: Task, rng: Rng, n_cop
 
     Parameters
     ----------
-    outputs : (n_members, n, d_output)
+    voted : (n_members, n, d_output)
+        Outputs, or probabilities where the target is one of several classes.
     judged : MaskedData
         The rows, `n_copies` thinned versions of the same ones after each other.
-    task : Task
     rng : numpy Generator
     n_copies : int
     """
-    n_members, n, d_output = outputs.shape
-    k = 1 if isinstance(task, Classification) else d_output
+    n_members, n, d_output = voted.shape
+    k = 1 if judged.target.ndim == 1 else d_output
     if n_members == 1 or n == 0:
         return np.full((2, n_members, k), 1 / n_members)
     n_rows = n // n_copies
@@ -291,23 +407,18 @@ def learn_stack(outputs: Floats, judged: MaskedData, task: Task, rng: Rng, n_cop
     for _ in range(STACK_PARTS):
         rows = rng.permutation(n_rows)[: max(2, round(STACK_SHARE * n_rows))]
         part = (np.arange(n_copies)[:, None] * n_rows + rows).ravel()
-        found.append(_best_weights(outputs[:, part], judged.rows(part), task, k))
+        found.append(_best_weights(voted[:, part], judged.rows(part), k))
     return np.mean(found, axis=0)
 
 
-def _best_weights(outputs: Floats, rows: MaskedData, task: Task, k: int) -> Floats:
+def _best_weights(voted: Floats, rows: MaskedData, k: int) -> Floats:
     """Weights (2, n_members, k) of least loss; softmax keeps them positive and adding up to one."""
-    n_members, ends = len(outputs), _ends(rows.mask)
-
-    def weights(logits: Floats) -> Floats:
-        shaped = logits.reshape(2, n_members, k)
-        raised = np.exp(shaped - shaped.max(axis=1, keepdims=True))
-        return raised / raised.sum(axis=1, keepdims=True)
+    n_members, ends = len(voted), _ends(rows.mask)
 
     def loss(logits: Floats) -> tuple[float, Floats]:
-        weight = weights(logits)
-        value, slope = _loss_and_slope(stacked(outputs, rows.mask, weight), rows, task)
-        by_weight = np.einsum("en,mnk->emk", ends, slope * outputs)
+        weight = softmax(logits.reshape(2, n_members, k), axis=1)
+        value, slope = _loss_and_slope(_combined(voted, rows.mask, weight), rows)
+        by_weight = np.einsum("en,mnk->emk", ends, slope * voted)
         if by_weight.shape[2] != k:
             by_weight = by_weight.sum(axis=2, keepdims=True)
         by_logit = weight * (by_weight - (weight * by_weight).sum(axis=1, keepdims=True))
@@ -315,17 +426,18 @@ def _best_weights(outputs: Floats, rows: MaskedData, task: Task, k: int) -> Floa
         return value + 1e-4 * float(logits @ logits), by_logit.ravel() + 2e-4 * logits
 
     start = np.zeros(2 * n_members * k)
-    return weights(minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60}).x)
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60})
+    return softmax(found.x.reshape(2, n_members, k), axis=1)
 
 
-def _loss_and_slope(output: Floats, rows: MaskedData, task: Task) -> tuple[float, Floats]:
-    """Weighted mean loss and its slope by each output."""
+def _loss_and_slope(combined: Floats, rows: MaskedData) -> tuple[float, Floats]:
+    """Weighted mean of log loss or squared error, and its slope by each number."""
     share = (rows.weight / rows.weight.sum())[:, None]
-    if isinstance(task, Classification):
-        probability = task.probabilities(output)
-        picked = np.maximum(probability[np.arange(len(output)), rows.target], 1e-300)
-        slope = probability.copy()
-        slope[np.arange(len(output)), rows.target] -= 1
-        return float(-(share[:, 0] * np.log(picked)).sum()), share * slope
-    error = output - rows.target
+    if rows.target.ndim == 1:
+        true = np.arange(len(combined)), rows.target
+        picked = np.maximum(combined[true], 1e-12)
+        slope = np.zeros_like(combined)
+        slope[true] = -share[:, 0] / picked
+        return float(-(share[:, 0] * np.log(picked)).sum()), slope
+    error = combined - rows.target
     return float((share * error**2).sum()), 2 * share * error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import lightgbm
@@ -24,17 +25,22 @@ class BoostingPredictor(Predictor):
     """LightGBM models: one per output, or one alone for all classes.
 
     `models` are LightGBM's own text, its safe format. Predictions always come from models read from text,
-    so a stored predictor and a fresh one are the same thing.
+    so a stored predictor and a fresh one are the same thing. Those that went on from another predictor's
+    outputs (`goes_on`) need these outputs to predict, too.
     """
 
-    def __init__(self, models: list[str], is_binary: bool):
+    def __init__(self, models: list[str], is_binary: bool, goes_on: bool = False):
         self.models = models
         self.is_binary = is_binary
+        self.goes_on = goes_on
         self.boosters = [lightgbm.Booster(model_str=text) for text in models]
 
-    def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        holes = with_nan(values, mask)
-        n_threads = n_threads_for(values)
+    def outputs(self, values: Floats, mask: NDArray, start: Floats | None = None) -> Floats:
+        added = self._added(_with_start(values, mask, start))
+        return added if start is None else start + added
+
+    def _added(self, holes: Floats) -> Floats:
+        n_threads = n_threads_for(holes)
         raw = [
             np.asarray(booster.predict(holes, raw_score=True, num_threads=n_threads))
             for booster in self.boosters
@@ -44,11 +50,11 @@ class BoostingPredictor(Predictor):
         return np.hstack([np.zeros((len(holes), 1)), *raw] if self.is_binary else raw)
 
     def state(self) -> dict[str, Any]:
-        return {"models": self.models, "is_binary": self.is_binary}
+        return {"models": self.models, "is_binary": self.is_binary, "goes_on": self.goes_on}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state["models"], state["is_binary"])
+        return cls(state["models"], state["is_binary"], state["goes_on"])
 
 
 class Boosting(Method):
@@ -110,6 +116,18 @@ class Boosting(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
     ) -> BoostingPredictor:
+        return self.fit_from(None, train, valid, task, rng, progress)
+
+    def fit_from(
+        self,
+        start: Predictor | None,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        rng: Rng,
+        progress: Silence,
+    ) -> BoostingPredictor:
+        """`fit`, where the trees add to the outputs of `start`, and may also split by them."""
         if self.thinning < 0:
             raise ValueError(f"thinning must be a number of copies from 0 on, but is {self.thinning!r}.")
         # Without validation rows the training rows decide when to stop, as in the other methods.
@@ -131,36 +149,30 @@ class Boosting(Method):
             "force_col_wise": True,
             "verbosity": -1,
         }
+        parts = [_Part.of(data, start) for data in (train, valid)]
         if not isinstance(task, Classification):
             params["objective"] = "regression"
-            targets = list(zip(train.target.T, valid.target.T, strict=True))
-            models = [self._boost(params, train, valid, *pair, progress) for pair in targets]
-            return BoostingPredictor(models, is_binary=False)
+            outputs = range(task.d_output)
+            models = [self._boost(params, [part.output(k) for part in parts], progress) for k in outputs]
+            return BoostingPredictor(models, is_binary=False, goes_on=start is not None)
         is_binary = task.d_output == 2
         # LightGBM counts two classes as one number to predict.
         params |= {
             "objective": "binary" if is_binary else "multiclass",
             "num_class": 1 if is_binary else task.d_output,
         }
-        return BoostingPredictor(
-            [self._boost(params, train, valid, train.target, valid.target, progress)], is_binary
-        )
+        if is_binary:
+            parts = [part.log_odds() for part in parts]
+        return BoostingPredictor([self._boost(params, parts, progress)], is_binary, start is not None)
 
-    def _boost(
-        self,
-        params: dict[str, Any],
-        train: MaskedData,
-        valid: MaskedData,
-        train_target: NDArray,
-        valid_target: NDArray,
-        progress: Silence,
-    ) -> str:
+    def _boost(self, params: dict[str, Any], parts: list[_Part], progress: Silence) -> str:
         """Boost on one target until the validation loss no longer falls; the best model's text."""
+        train, valid = parts
         data = lightgbm.Dataset(
-            with_nan(train.values, train.mask), train_target, weight=train.weight, params=params
+            train.holes, train.target, weight=train.weight, init_score=train.start, params=params
         )
         held_out = data.create_valid(
-            with_nan(valid.values, valid.mask), valid_target, weight=valid.weight, params=params
+            valid.holes, valid.target, weight=valid.weight, init_score=valid.start, params=params
         )
 
         def report(env: lightgbm.callback.CallbackEnv) -> None:
@@ -177,6 +189,36 @@ class Boosting(Method):
         )
         progress.finish()
         return booster.model_to_string(num_iteration=booster.best_iteration)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Training or validation rows as LightGBM takes them."""
+
+    holes: Floats
+    target: NDArray
+    weight: Floats
+    start: Floats | None
+
+    @classmethod
+    def of(cls, data: MaskedData, start: Predictor | None) -> _Part:
+        outputs = None if start is None else start.outputs(data.values, data.mask)
+        return cls(_with_start(data.values, data.mask, outputs), data.target, data.weight, outputs)
+
+    def output(self, k: int) -> _Part:
+        """For one of several numbers to predict."""
+        start = None if self.start is None else self.start[:, k].copy()
+        return replace(self, target=self.target[:, k], start=start)
+
+    def log_odds(self) -> _Part:
+        """For two classes: one start instead of two."""
+        return replace(self, start=None if self.start is None else self.start[:, 1] - self.start[:, 0])
+
+
+def _with_start(values: Floats, mask: Bools, start: Floats | None) -> Floats:
+    """NaN where hidden, followed by the outputs to start from, if there are any."""
+    holes = with_nan(values, mask)
+    return holes if start is None else np.hstack([holes, start])
 
 
 def n_threads_for(values: Floats) -> int:

@@ -58,6 +58,19 @@ class EMMixturePredictor(Predictor):
         blank = np.zeros((n, len(targets)))
         return joint.conditional_mean(np.hstack([values, blank]), np.hstack([mask, blank > 0]), targets)
 
+    def joint(self) -> GaussianMixture:
+        """One mixture over features and targets; for classes over the indicators of all but the first."""
+        if self.log_shares is None:
+            return self.mixtures[0]
+        tied = self.mixtures[0]
+        n_classes, d = tied.means.shape
+        indicators = np.eye(n_classes)[:, 1:]
+        # Densities are only trusted so far, which is as if columns scattered more.
+        scatter = tied.covariances / np.clip(self.trust.sum(), 1e-2, 1.0)
+        covariances = np.zeros((n_classes, d + n_classes - 1, d + n_classes - 1))
+        covariances[:, :d, :d] = scatter
+        return GaussianMixture(np.exp(self.log_shares), np.hstack([tied.means, indicators]), covariances)
+
     def state(self) -> dict[str, Any]:
         mixtures = [
             {"weights": m.weights, "means": m.means, "covariances": m.covariances} for m in self.mixtures

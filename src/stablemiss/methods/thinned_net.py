@@ -22,14 +22,14 @@ from stablemiss.torch_state import torch_randomness, torch_threads
 from stablemiss.training import CHUNK, History, Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages
 from stablemiss.training import to_device as find_device
 
-# Thinned copies of the validation rows by which epochs are judged.
-VALID_COPIES = 3
-# Most steps; long tables make fewer epochs, but at least three.
-MOST_STEPS = 12_000
-# Fewest steps in an epoch, however small the table.
-MIN_BATCHES = 8
+# Thinned copies of the validation rows by which the network is judged, and how often it is.
+VALID_COPIES, N_JUDGED = 3, 10
+# Fewest batches in a pass over the rows: small tables have small batches. Most batches: long ones have large.
+MIN_BATCHES, MAX_BATCHES = 8, 1000
+# Most passes over the rows, so that small tables do not take as long as large ones.
+MAX_PASSES = 400
 # Multiplications in one pass of a batch up to which a second thread saves little.
-SMALL_STEP = 2**24
+SMALL_STEP = 2**25
 
 
 class ThinnedNetPredictor(Predictor):
@@ -83,13 +83,15 @@ class ThinnedNet(Method):
         Pieces into which each column is cut. More follow finer steps; tables of many columns use fewer.
     fill : float
         How much guessing hidden cells counts beside predicting. 0 turns it off.
-    epochs : int
-        Passes over the rows, each under new masks; the best one counts. Small tables make more passes in one.
+    steps : int
+        Batches to learn from, each under new masks. More is better for long, because no row comes twice with
+        the same holes. Small tables take fewer.
     learning_rate : float
         Highest step size of the cycle.
     weight_decay : float
         Pull of matrices towards zero. More is smoother.
     batch_size : int
+        Rows in a step. Steps count more than rows; tables above 128,000 rows use more.
     device : str
         "cpu", "cuda" or "auto", for training.
 
@@ -99,7 +101,7 @@ class ThinnedNet(Method):
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> y = X[:, 0].copy()
     >>> X[::3, 0] = np.nan
-    >>> model = MissingRegressor(method=ThinnedNet(epochs=10), random_state=0).fit(X, y)
+    >>> model = MissingRegressor(method=ThinnedNet(steps=300), random_state=0).fit(X, y)
     >>> model.predict([[1.0, 0.0], [None, 0.0]]).round().tolist()
     [1.0, -0.0]
     """
@@ -113,17 +115,17 @@ class ThinnedNet(Method):
         depth: int = 3,
         n_pieces: int = 64,
         fill: float = 0.5,
-        epochs: int = 40,
-        learning_rate: float = 2e-3,
-        weight_decay: float = 0.01,
-        batch_size: int = 256,
+        steps: int = 5000,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 0.05,
+        batch_size: int = 128,
         device: str = "auto",
     ):
         self.width = width
         self.depth = depth
         self.n_pieces = n_pieces
         self.fill = fill
-        self.epochs = epochs
+        self.steps = steps
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.batch_size = batch_size
@@ -157,19 +159,21 @@ class ThinnedNet(Method):
         def loss(batch: Rows) -> Tensor:
             keep = torch.from_numpy(thinning.keep(len(batch), rng)).to(batch.mask)
             mask = batch.mask * keep
-            output, guess = network.both(batch.values * mask, mask)
+            output, guess, score = network.all(batch.values, mask)
             predicted = (batch.weight * task.row_loss(output, batch.target)).mean()
             hidden = batch.mask - mask
-            missed = (
-                hidden * (guess - network.scores(batch.values)).square()
-            ).sum() / hidden.sum().clamp_min(1.0)
+            missed = (hidden * (guess - score).square()).sum() / hidden.sum().clamp_min(1.0)
             return predicted + self.fill * missed
 
         rows = Rows.of(train, device)
         judged = thinning.copies(valid if len(valid) else train, VALID_COPIES, rng)
         judges = Rows.of(judged, device)
         batch_size = min(self.batch_size, max(16, len(rows) // MIN_BATCHES))
-        epochs = max(3, min(self.epochs, MOST_STEPS // rows.n_batches(batch_size)))
+        batch_size = max(batch_size, -(-len(rows) // MAX_BATCHES))
+        n_batches = rows.n_batches(batch_size)
+        steps = min(self.steps, MAX_PASSES * n_batches)
+        passes_per_epoch = max(1, round(steps / N_JUDGED / n_batches))
+        epochs = max(1, round(steps / n_batches / passes_per_epoch))
         n_parameters = sum(parameter.numel() for parameter in network.parameters())
         stage = Stage(
             name=self.name,
@@ -181,14 +185,14 @@ class ThinnedNet(Method):
             max_epochs=epochs,
             patience=epochs,
             cuts=1,
-            min_batches=MIN_BATCHES,
+            min_batches=passes_per_epoch * n_batches,
             schedule=one_cycle,
             n_threads=1 if batch_size * n_parameters < SMALL_STEP else None,
         )
         return ThinnedNetPredictor(network, run_stages([stage], rng, progress))
 
     def _check(self) -> None:
-        for name in ("width", "depth", "n_pieces", "epochs", "batch_size"):
+        for name in ("width", "depth", "n_pieces", "steps", "batch_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r} is too small; give at least 1.")
         if self.fill < 0:

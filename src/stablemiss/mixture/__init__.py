@@ -3,5 +3,6 @@
 from stablemiss.mixture.conditional import GaussianMixture
 from stablemiss.mixture.em import Rows
 from stablemiss.mixture.fitting import RIDGES, MixtureFit
+from stablemiss.mixture.uncertainty import Uncertainty
 
-__all__ = ["RIDGES", "GaussianMixture", "MixtureFit", "Rows"]
+__all__ = ["RIDGES", "GaussianMixture", "MixtureFit", "Rows", "Uncertainty"]

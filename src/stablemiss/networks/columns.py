@@ -44,6 +44,7 @@ class ColumnNet(nn.Module):
     torch.Size([4, 2])
     """
 
+    cuts: Tensor
     start: Tensor
     per_length: Tensor
     first_score: Tensor
@@ -54,12 +55,13 @@ class ColumnNet(nn.Module):
         d, n_edges = edges.shape
         self.width, self.depth = width, depth
         length = edges[:, 1:] - edges[:, :-1]
+        self.register_buffer("cuts", edges[:, 1:-1].clone())
         self.register_buffer("start", edges[:, :-1].clone())
         self.register_buffer("per_length", torch.where(length > 0, 1 / length.clamp_min(1e-12), 0.0))
-        self.register_buffer("first_score", scores[:, 0].clone())
+        self.register_buffer("first_score", scores[:, :-1].clone())
         self.register_buffer("score_step", scores[:, 1:] - scores[:, :-1])
-        # The pieces, and the score itself.
-        self.code = nn.Parameter(torch.randn(d, n_edges, D_CODE) / math.sqrt(n_edges))
+        self.code = nn.Parameter(torch.randn(d, n_edges - 1, D_CODE) / math.sqrt(n_edges))
+        self.score_code = nn.Parameter(torch.randn(d, D_CODE) / math.sqrt(n_edges))
         self.shift = nn.Parameter(torch.zeros(d, D_CODE))
         self.hole = nn.Parameter(0.1 * torch.randn(d, D_CODE))
         self.layers = nn.Sequential()
@@ -74,30 +76,37 @@ class ColumnNet(nn.Module):
             self.predict.weight.mul_(0.1)
             self.predict.bias.zero_()
 
-    def hidden(self, values: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        return self.predict(self._hidden(*self._place(values), mask))
+
+    def all(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs (n, d_output), a guess at the score of every cell (n, d), and the scores themselves (n, d).
+
+        Neither outputs nor guesses depend on the values of hidden cells.
+        """
+        piece, share = self._place(values)
+        hidden = self._hidden(piece, share, mask)
+        return self.predict(hidden), self.fill(hidden), self._scores(piece, share)
+
+    def _hidden(self, piece: Tensor, share: Tensor, mask: Tensor) -> Tensor:
         """What both heads read, (n, width)."""
-        pieces = self._pieces(values)
-        pieces = torch.cat([pieces, self._scores(pieces)[:, :, None]], dim=2)
-        # One small matrix per column: (d, n, pieces) times (d, pieces, code).
-        codes = torch.baddbmm(self.shift[:, None], pieces.transpose(0, 1), self.code).transpose(0, 1)
+        # A cell's code is the sum of those of the pieces behind it and a share of its own: two look-ups
+        # instead of a product with all pieces.
+        own = self.code * (self.per_length > 0)[:, :, None]
+        behind = own.cumsum(dim=1) - own
+        found = nn.functional.embedding(piece, torch.cat([behind, own], dim=2).flatten(0, 1))
+        codes = found[..., :D_CODE] + share[..., None] * found[..., D_CODE:]
+        codes = codes + self._scores(piece, share)[..., None] * self.score_code + self.shift
         codes = torch.where(mask[:, :, None] > 0, codes.relu(), self.hole)
         return self.layers(torch.cat([codes.flatten(1), mask], dim=1))
 
-    def scores(self, values: Tensor) -> Tensor:
-        """The number that stands for each cell, (n, d)."""
-        return self._scores(self._pieces(values))
+    def _place(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """The piece in which each cell lies, numbered through all columns, and how far through it, 0 to 1."""
+        d, n_pieces = self.start.shape
+        piece = torch.searchsorted(self.cuts, values.T.contiguous(), right=True).T
+        piece = piece + n_pieces * torch.arange(d, device=values.device)
+        share = (values - self.start.flatten()[piece]) * self.per_length.flatten()[piece]
+        return piece, share.clamp(0.0, 1.0)
 
-    def _pieces(self, values: Tensor) -> Tensor:
-        """How far each cell has come through each piece of its column, (n, d, n_pieces), 0 to 1."""
-        return ((values[:, :, None] - self.start) * self.per_length).clamp(0.0, 1.0)
-
-    def _scores(self, pieces: Tensor) -> Tensor:
-        return self.first_score + (pieces * self.score_step).sum(dim=2)
-
-    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        return self.predict(self.hidden(values, mask))
-
-    def both(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs (n, d_output), and a guess at the score of every cell (n, d)."""
-        hidden = self.hidden(values, mask)
-        return self.predict(hidden), self.fill(hidden)
+    def _scores(self, piece: Tensor, share: Tensor) -> Tensor:
+        return self.first_score.flatten()[piece] + share * self.score_step.flatten()[piece]
