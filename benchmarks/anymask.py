@@ -16,10 +16,11 @@ import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import lightgbm
 import numpy as np
+from pages import fill
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -52,6 +53,23 @@ TABLES: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
     "digits": lambda: load_digits(return_X_y=True),
 }
 CLASSES = ("cancer", "digits")
+TITLES = {
+    "house": "King County prices",
+    "air": "air quality",
+    "cancer": "breast cancer",
+    "digits": "digits",
+}
+LABELS = (
+    "AnyMask",
+    "AnyMask, fast",
+    "LightGBM, thinned",
+    "LightGBM",
+    "HistGradientBoosting",
+    "CatBoost",
+    "IterativeImputer + LightGBM",
+    "EM mixture",
+    "StableMiss",
+)
 
 
 def models(is_classes: bool, seed: int) -> dict[str, Any]:
@@ -89,30 +107,72 @@ def stored() -> list[dict]:
     return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
-def table(rows: list[dict], name: str) -> str:
-    """One line per model: mean regret under each law over the seeds, their mean and worst, and times."""
+def ratios(row: dict, reference: dict) -> dict[str, float]:
+    """Times as multiples of those of LightGBM in the same run."""
+    return {
+        f"{what}_ratio": row[f"{what}_seconds"] / reference[f"{what}_seconds"] for what in ("fit", "predict")
+    }
+
+
+class Scores(NamedTuple):
+    """One model on one table: regret per law, averaged over seeds, and times as multiples of LightGBM's."""
+
+    seeds: int
+    regrets: dict[str, float]
+    fit: float
+    predict: float
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(list(self.regrets.values())))
+
+    @property
+    def worst(self) -> float:
+        return max(self.regrets.values())
+
+
+def scores(rows: list[dict], name: str) -> dict[str, Scores]:
+    """Model → its scores on the table `name`."""
     rows = [row for row in rows if row["dataset"] == name]
     laws = list(dict.fromkeys(row["law"] for row in rows))
-    times = {
-        (row["seed"]): (row["fit_seconds"], row["predict_seconds"])
-        for row in rows
-        if row["model"] == REFERENCE and row["law"] == TRAIN_LAW
-    }
-    heads = ["model (seeds)", *laws, "mean", "worst", "fit", "predict"]
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
-    for model in dict.fromkeys(row["model"] for row in rows if row["model"] != REFERENCE):
+    found = {}
+    for model in [label for label in LABELS if any(row["model"] == label for row in rows)]:
         own = [row for row in rows if row["model"] == model]
-        seeds = {row["seed"] for row in own}
-        regrets = [np.mean([row["regret"] for row in own if row["law"] == law]) for law in laws]
-        fit, predict = (
-            np.median([row[key] / times[row["seed"]][place] for row in own if row["law"] == TRAIN_LAW])
-            for place, key in enumerate(("fit_seconds", "predict_seconds"))
-        )
-        cells = [f"{regret:+.1%}" for regret in (*regrets, np.mean(regrets), max(regrets))]
-        lines.append(
-            f"| {model} ({len(seeds)}) | " + " | ".join([*cells, f"{fit:.1f}×", f"{predict:.1f}×"]) + " |"
-        )
+        regrets = {law: float(np.mean([row["regret"] for row in own if row["law"] == law])) for law in laws}
+        fit, predict = (float(np.median([row[key] for row in own])) for key in ("fit_ratio", "predict_ratio"))
+        found[model] = Scores(len({row["seed"] for row in own}), regrets, fit, predict)
+    return found
+
+
+def table(rows: list[dict], name: str) -> str:
+    """One line per model: regret under each law, mean and worst, and times."""
+    found = scores(rows, name)
+    laws = list(next(iter(found.values())).regrets)
+    lines = [
+        _line("model (splits)", *laws, "mean", "worst", "fit", "predict"),
+        "|" + "---|" * (len(laws) + 5),
+    ]
+    for model, own in found.items():
+        cells = [f"{regret:+.1%}" for regret in (*own.regrets.values(), own.mean, own.worst)]
+        times = (f"{own.fit:.1f}×", f"{own.predict:.1f}×")
+        lines.append(_line(f"{model} ({own.seeds})", *cells, *times))
     return "\n".join(lines)
+
+
+def overview(rows: list[dict]) -> str:
+    """One line per model: mean (worst law) on each table."""
+    found = {name: scores(rows, name) for name in TABLES}
+    lines = [_line("", *TITLES.values()), "|" + "---|" * (len(TITLES) + 1)]
+    for label in LABELS:
+        own = [found[name].get(label) for name in TITLES]
+        if any(own):
+            cells = [f"{one.mean:+.1%} ({one.worst:+.1%})" if one else "" for one in own]
+            lines.append(_line(label, *cells))
+    return "\n".join(lines)
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 def main() -> None:
@@ -140,16 +200,20 @@ def main() -> None:
                 rows = regret_under_shift(
                     *TABLES[name](), {label: model}, dataset=name, seed=seed, progress=Bar()
                 )
-                known = {REFERENCE} & {
+                is_known = {REFERENCE} & {
                     row["model"] for row in stored() if (row["dataset"], row["seed"]) == (name, seed)
                 }
+                [reference] = [r for r in rows if (r["model"], r["law"]) == (REFERENCE, TRAIN_LAW)]
                 with RESULTS.open("a") as file:
                     for row in rows:
-                        if row["model"] not in known:
-                            file.write(json.dumps(row) + "\n")
-    for name in options.tables:
-        if any(row["dataset"] == name for row in stored()):
-            print(f"\n{name}\n{table(stored(), name)}")
+                        if row["model"] not in is_known:
+                            file.write(json.dumps(row | ratios(row, reference)) + "\n")
+    known = [name for name in TABLES if any(row["dataset"] == name for row in stored())]
+    tables = {name: table(stored(), name) for name in known}
+    for name, text in tables.items():
+        print(f"\n{name}\n{text}")
+    fill("README.md", "regret", overview(stored()))
+    fill("docs/methods/anymask.md", "regret", "\n\n".join(f"{TITLES[n]}\n\n{tables[n]}" for n in known))
 
 
 if __name__ == "__main__":

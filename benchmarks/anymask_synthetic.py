@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from pages import fill
 
 from stablemiss.datasets import make_gaussian, make_gaussian_ind, make_gaussian_mix
 from stablemiss.evaluation.shift import score_under_shift
@@ -107,6 +108,7 @@ def main() -> None:
             with RESULTS.open("a") as file:
                 file.writelines(json.dumps({**row, "setting": list(setting)}) + "\n" for row in rows)
     print(table(stored()))
+    fill("docs/methods/anymask.md", "synthetic", table(stored()))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
+from pages import fill
 
 from stablemiss import MissingRegressor
 from stablemiss.data import MaskedData
@@ -32,8 +33,6 @@ from stablemiss.missingness import LEVELS, MAR
 from stablemiss.progress import Silence
 
 RESULTS = Path(__file__).parent / "results" / "decorrelation_ablation.jsonl"
-PAGE = Path(__file__).parent.parent / "docs" / "decorrelation.md"
-MARKS = "<!-- ablation: begin -->", "<!-- ablation: end -->"
 N_TRAIN, N_TEST, TRAIN_LEVEL = 16384, 8192, 0.1
 
 
@@ -166,9 +165,7 @@ def main() -> None:
         with RESULTS.open("a") as file:
             file.write(json.dumps(row) + "\n")
     print(table(stored()))
-    before, rest = PAGE.read_text().split(MARKS[0])
-    after = rest.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{table(stored())}\n{MARKS[1]}{after}")
+    fill("docs/decorrelation.md", "ablation", table(stored()))
 
 
 if __name__ == "__main__":

@@ -260,3 +260,17 @@ def test_columns_of_one_group_are_missing_as_one():
 def test_coverage_is_a_share(fitted, coverage):
     with pytest.raises(ValueError, match="between 0 and 1"):
         fitted.interval(np.zeros((1, 6)), np.ones((1, 6), dtype=bool), np.zeros((1, 1)), coverage)
+
+
+def test_with_few_rows_a_complete_row_does_not_get_the_margin_of_an_empty_one():
+    """Eight rows are too few for 95%, but errors of empty rows say nothing about complete ones."""
+    rng = to_rng(0)
+    values, target = numbers(8, rng)
+    whole = MaskedData.of(values, np.ones_like(values), target)
+    judged = Thinning.of(range(len(SLOPES))).copies(whole, N_COPIES - 1, rng)
+    task = Regression.of(target)
+    spread = Spread.of(sums(judged.values, judged.mask), judged, task, N_COPIES, rng)
+    mask = np.array([[True] * len(SLOPES), [False] * len(SLOPES)])
+    bounds = spread.interval(np.zeros(mask.shape), mask, np.zeros((2, 1)), 0.95)[:, 0]
+    complete, empty = bounds[:, 1] - bounds[:, 0]
+    assert complete < 0.5 * empty

@@ -217,8 +217,10 @@ class Spread:
                 reached = np.cumsum(near[order])
                 # The new row is one more among them, and may be the worst.
                 wanted = coverage * (1 + 1 / self.n_rows[number]) * reached[-1]
-                first = np.searchsorted(reached, wanted * (1 - 1e-12))
-                margins[place, output] = self.scores[output, order[min(first, len(order) - 1)]]
+                # At most the largest score that counts: others come from rows that miss far more, or less.
+                last = np.searchsorted(reached, reached[-1] * (1 - 1e-6))
+                first = min(np.searchsorted(reached, wanted * (1 - 1e-12)), last)
+                margins[place, output] = self.scores[output, order[first]]
         beyond = 1 / ((self.n_rows[numbers] + 1) * (1 - coverage))
         extension = np.where(beyond > 1 + 1e-12, beyond, 1.0)
         return margins[where], extension[where]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.anymask import AnyMask, learn_stack, stacked
+from stablemiss.methods.anymask import AnyMask
 from stablemiss.methods.boosting import Boosting
 from stablemiss.progress import Silence
 from stablemiss.seeding import to_rng
@@ -39,48 +39,6 @@ def test_a_sensor_that_dies_costs_little_where_plain_trees_fail(seed):
 
     # With x₀ known only through x₁ the best possible error is 3 · 0.3 / √1.09 ≈ 0.86.
     assert error(AnyMask("fast")) < 1.1 < 1.5 < error(Boosting())
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_the_stack_takes_the_better_member_and_lets_the_share_observed_decide(seed):
-    """One member is right where all is observed, the other where nothing is."""
-    rng = to_rng(seed)
-    n = 2000
-    mask = np.zeros((n, 10), dtype=bool)
-    mask[: n // 2] = True
-    target = rng.normal(size=(n, 1))
-    noise = rng.normal(size=(n, 1))
-    first = target + noise * ~mask[:, :1]
-    second = target + noise * mask[:, :1]
-    judged = MaskedData.of(np.zeros((n, 10)), mask, target)
-    believed = learn_stack(np.stack([first, second]), judged, rng, n_copies=1)
-    assert believed.shape == (2, 2, 1)
-    np.testing.assert_allclose(believed.sum(axis=1), 1.0)
-    assert believed[0, 1, 0] > 0.9  # nothing observed: the second
-    assert believed[1, 0, 0] > 0.9  # everything: the first
-    combined = stacked(np.stack([first, second]), mask, believed, is_classes=False)
-    assert np.mean((combined - target) ** 2) < 0.05
-
-
-def test_members_alike_share_the_weight():
-    rng = to_rng(0)
-    target = rng.normal(size=(500, 1))
-    outputs = target + rng.normal(size=(3, 500, 1))
-    judged = MaskedData.of(np.zeros((500, 2)), np.ones((500, 2)), target)
-    believed = learn_stack(outputs, judged, rng, n_copies=1)
-    np.testing.assert_allclose(believed[1, :, 0], 1 / 3, atol=0.12)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_stack_of_classes_lowers_the_log_loss(n_classes):
-    rng = to_rng(0)
-    labels = rng.integers(n_classes, size=1500)
-    right = np.eye(n_classes)[labels] * 0.7 + 0.3 / n_classes
-    voted = np.stack([right, rng.dirichlet(np.ones(n_classes), size=1500)])
-    judged = MaskedData.of(np.zeros((1500, 2)), np.ones((1500, 2)), labels)
-    believed = learn_stack(voted, judged, rng, n_copies=1)
-    assert believed.shape == (2, 2, 1)
-    assert believed[1, 0, 0] > 0.9
 
 
 def test_leaving_out_a_member_does_not_change_the_others():

@@ -5,7 +5,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from stablemiss.data import MaskedData
-from stablemiss.methods import Boosting, boosting
+from stablemiss.methods import Boosting, Constant, boosting
+from stablemiss.methods.base import Predictor
 from stablemiss.progress import Silence
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
@@ -109,3 +110,44 @@ def test_a_negative_number_of_copies_is_refused():
     values, mask, y = draw(0, n=50)
     with pytest.raises(ValueError, match="thinning must be a number of copies"):
         fit(Boosting(thinning=-1), values, mask, y)
+
+
+@pytest.mark.parametrize("kind", ["one output", "two outputs"])
+def test_trees_that_go_on_add_to_what_was_there(kind):
+    """Started from the truth they have nothing to add; started from half of it they add the other half."""
+    rng = to_rng(0)
+    values, mask = rng.normal(size=(400, 2)), np.ones((400, 2), dtype=bool)
+    y = values[:, :1] if kind == "one output" else values
+    task = Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y))
+
+    class Share(Predictor):
+        def __init__(self, share):
+            self.share = share
+
+        def outputs(self, values, mask):
+            return self.share * task.encode(values[:, : y.shape[1]])
+
+        def state(self):
+            return {}
+
+        @classmethod
+        def from_state(cls, state):
+            return cls(1.0)
+
+    for share in (0.5, 1.0):
+        start = Share(share)
+        predictor = Boosting().fit_from(start, data, data, task, to_rng(1), Silence())
+        outputs = predictor.outputs(values, mask, start.outputs(values, mask))
+        assert np.mean((outputs - data.target) ** 2) < 0.02
+        again = type(predictor).from_state(predictor.state())
+        np.testing.assert_array_equal(again.outputs(values, mask, start.outputs(values, mask)), outputs)
+    assert abs(outputs - data.target).max() < 1e-6
+
+
+def test_classes_do_not_go_on():
+    task = Classification.of(np.array(["a", "b"]))
+    data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.array([0, 1, 0, 1]))
+    constant = Constant().fit(data, data, task, to_rng(0), Silence())
+    with pytest.raises(ValueError, match="only for numbers"):
+        Boosting().fit_from(constant, data, data, task, to_rng(0), Silence())

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.missingness import Thinning
+from stablemiss.missingness import Thinning, relevance
 from stablemiss.seeding import to_rng
 
 
@@ -46,3 +46,26 @@ def test_columns_that_stay_are_never_hidden():
         keep = Thinning.of([0, 1, 2], telling, may_go).keep(500, to_rng(0))
         assert keep[:, 1].all()
         assert not keep[:, [0, 2]].all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_that_stand_in_for_each_other_are_both_relevant(seed):
+    rng = to_rng(seed)
+    y = rng.normal(size=400)
+    table = np.column_stack([np.exp(y), -(y**3), rng.normal(size=400), np.ones(400)])
+    table[::3, 0] = np.nan
+    found = relevance(table, y, is_classes=False)
+    np.testing.assert_allclose(found[:2], 1.0)
+    assert found[2] < 0.05
+    assert found[3] == 0
+    by_class = relevance(table, (y > 0).astype(int), is_classes=True)
+    assert (by_class[:2] > 0.7).all()
+    assert by_class[2] < 0.05
+
+
+def test_telling_columns_that_may_not_go_leave_their_places_to_the_others():
+    thinning = Thinning.of(range(6), telling=[9, 9, 9, 1, 1, 1], may_go=[False] * 3 + [True] * 3)
+    keep = thinning.keep(20000, to_rng(0))
+    assert keep[:, :3].all()
+    # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three for those in which telling ones go first.
+    assert 0.36 < 1 - keep[:, 3:].mean() < 0.48

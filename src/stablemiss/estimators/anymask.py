@@ -10,10 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from stablemiss.data import Bools, Floats
+from stablemiss.encoding import TableEncoder
 from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing
 from stablemiss.methods import AnyMask, Method
 from stablemiss.methods.anymask import MEMBERS, AnyMaskPredictor, Budget
 from stablemiss.tasks import Classification, Regression
+
+# How a column may be called.
+Name = str | int | np.integer
 
 
 class AnyMaskRegressor(RegressorMixin, MissingEstimator):
@@ -29,11 +33,12 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
     may_vanish, never_missing : sequence of str or int, optional
         Columns, by name or by position, that may go missing, or those that never do. Give one of the two, if
         you know: the model then wastes nothing on absences that cannot happen. All may vanish by default.
+        A column in never_missing must be complete in `fit`; should it be missing later, there is a warning.
     validation_fraction, random_state, allow_missing_columns, max_one_hot, verbose
         As in `MissingRegressor`.
     on_unseen_missing : "warn", "raise" or "ignore"
-        What to do about columns that were never missing in training. Ignored by default: this is what the
-        model was made for.
+        What to do about columns that were never missing in training. Ignored by default, except for those in
+        never_missing: this is what the model was made for.
 
     Attributes
     ----------
@@ -108,8 +113,7 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
         >>> bool(3 * narrow < wide)
         True
         """
-        values, mask = self._encoded(X)
-        outputs = self.predictor_.outputs(values, mask)
+        values, mask, outputs = _answer(self, X)
         bounds = self.predictor_.spread.interval(values, mask, outputs, coverage)
         decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
         return np.stack(decoded, axis=-1)
@@ -128,7 +132,7 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
             "error": RMSE to expect of the prediction (over all outputs, in the target's units).
             "error_if_complete": the same if nothing were missing.
             "costliest": the missing column whose value would lower the error most, by name (by position in
-            tables without names); None where none is missing.
+            tables without names); None where none is missing, or none would help.
             "error_with_costliest": RMSE to expect if that column alone were seen.
 
         Examples
@@ -156,6 +160,9 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
             _positions("never_missing", self.never_missing, columns),
         )
 
+    def _promised(self) -> set[str]:
+        return _promised(self.method_, self.encoder_)
+
 
 class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
     """Predict one of several classes from a table with holes, and do not mind when other holes come.
@@ -170,11 +177,12 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
     may_vanish, never_missing : sequence of str or int, optional
         Columns, by name or by position, that may go missing, or those that never do. Give one of the two, if
         you know: the model then wastes nothing on absences that cannot happen. All may vanish by default.
+        A column in never_missing must be complete in `fit`; should it be missing later, there is a warning.
     validation_fraction, random_state, allow_missing_columns, max_one_hot, verbose
         As in `MissingClassifier`.
     on_unseen_missing : "warn", "raise" or "ignore"
-        What to do about columns that were never missing in training. Ignored by default: this is what the
-        model was made for.
+        What to do about columns that were never missing in training. Ignored by default, except for those in
+        never_missing: this is what the model was made for.
 
     Attributes
     ----------
@@ -245,9 +253,9 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
         >>> model.predict_set([[2.0, 0.0], [None, 0.0]]).sum(axis=1).tolist()
         [1, 2]
         """
-        values, mask = self._encoded(X)
+        _, mask, outputs = _answer(self, X)
         assert isinstance(self.task_, Classification)
-        probabilities = self.task_.probabilities(self.predictor_.outputs(values, mask))
+        probabilities = self.task_.probabilities(outputs)
         return self.predictor_.spread.sets(mask, probabilities, coverage)
 
     def explain_missing(self, X: Any) -> dict[str, NDArray]:
@@ -266,7 +274,7 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
             "error": Brier score to expect of the probabilities.
             "error_if_complete": the same if nothing were missing.
             "costliest": the missing column whose value would lower the error most, by name (by position in
-            tables without names); None where none is missing.
+            tables without names); None where none is missing, or none would help.
             "error_with_costliest": Brier score to expect if that column alone were seen.
         """
         error, complete, costliest, with_it = _costs(self, X, np.ones(len(self.classes_)))
@@ -285,6 +293,15 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
             _positions("never_missing", self.never_missing, columns),
         )
 
+    def _promised(self) -> set[str]:
+        return _promised(self.method_, self.encoder_)
+
+
+def _answer(estimator: AnyMaskRegressor | AnyMaskClassifier, X: Any) -> tuple[Floats, Bools, Floats]:
+    """Values, mask and outputs for a user's table."""
+    values, mask = estimator._encoded(X)
+    return values, mask, estimator.predictor_.outputs(values, mask)
+
 
 def _costs(
     estimator: AnyMaskRegressor | AnyMaskClassifier, X: Any, weight: Floats
@@ -296,12 +313,21 @@ def _costs(
     numbers, first = np.unique(groups, return_index=True)
     is_missing = ~mask[:, first]
     best = np.where(is_missing, gain, -1.0).argmax(axis=1)
-    is_whole = ~is_missing.any(axis=1)
     columns = getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_))
     costliest = np.array(columns, dtype=object)[numbers[best]]
-    costliest[is_whole] = None
-    seen = np.where(is_whole, error, error - gain[np.arange(len(gain)), best])
+    largest = np.where(is_missing.any(axis=1), gain[np.arange(len(gain)), best], 0.0)
+    costliest[largest <= 0] = None
+    seen = error - largest
     return error, complete, costliest, np.maximum(seen, complete)
+
+
+def _promised(method: Method, encoder: TableEncoder) -> set[str]:
+    """The columns in never_missing, as warnings name them."""
+    assert isinstance(method, AnyMask)
+    return {
+        f"column {place}" if encoder.names is None else encoder.names[place]
+        for place in method.never_missing or ()
+    }
 
 
 def _positions(
@@ -312,6 +338,9 @@ def _positions(
         return None
     if isinstance(chosen, str):
         raise ValueError(f"{parameter} must be a list of columns, such as [{chosen!r}], but is {chosen!r}.")
+    strange = [name for name in chosen if isinstance(name, bool | np.bool_) or not isinstance(name, Name)]
+    if strange:
+        raise ValueError(f"{parameter} must hold names or positions of columns, but holds {strange[0]!r}.")
     absent = [name for name in chosen if isinstance(name, str) and name not in (columns or ())]
     if absent:
         raise ValueError(

@@ -171,7 +171,7 @@ class MissingEstimator(BaseEstimator, ABC):
             "stablemiss": __version__,
             "estimator": type(self).__name__,
             "parameters": {
-                name: {"method": describe(value)} if isinstance(value, Method) else {"value": value}
+                name: {"method": describe(value)} if isinstance(value, Method) else {"value": _plain(value)}
                 for name, value in parameters.items()
             },
             "method": describe(self.method_),
@@ -229,7 +229,10 @@ class MissingEstimator(BaseEstimator, ABC):
         return hide(values, mask), mask
 
     def _mind_unseen_missing(self, mask: Bools) -> None:
-        columns = [] if self.on_unseen_missing == "ignore" else self.encoder_.unseen_missing(mask)
+        columns = self.encoder_.unseen_missing(mask)
+        if self.on_unseen_missing == "ignore":
+            promised = self._promised()
+            columns = [column for column in columns if column in promised]
         if not columns:
             return
         listed = ", ".join(repr(column) for column in columns)
@@ -243,6 +246,10 @@ class MissingEstimator(BaseEstimator, ABC):
             raise ValueError(message)
         # Four frames up is the user's own call of predict.
         warnings.warn(message, UnseenMissingWarning, stacklevel=5)
+
+    def _promised(self) -> set[str]:
+        """Columns that the user said would always be there; their absence is never ignored."""
+        return set()
 
     def _check_parameters(self) -> None:
         if not 0 < self.validation_fraction < 1:
@@ -262,6 +269,11 @@ class MissingEstimator(BaseEstimator, ABC):
         tags.input_tags.string = True
         tags.target_tags.multi_output = isinstance(self, RegressorMixin)
         return tags
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as the archive can hold it: an index of pandas, say, as a list."""
+    return value.tolist() if hasattr(value, "tolist") and not isinstance(value, np.ndarray) else value
 
 
 def to_method(method: str | Method) -> Method:

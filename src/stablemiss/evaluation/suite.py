@@ -14,7 +14,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -23,7 +22,7 @@ from stablemiss.data import Floats, to_table
 from stablemiss.estimators import MissingClassifier, MissingRegressor
 from stablemiss.evaluation.provenance import describe, versions
 from stablemiss.methods import Boosting
-from stablemiss.missingness import MAR, Law, MCARIndependent, MCARWindow, Only, Outage
+from stablemiss.missingness import MAR, Law, MCARIndependent, MCARWindow, Only, Outage, relevance
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 
@@ -53,7 +52,7 @@ class RegretRow(TypedDict):
     finished: str
 
 
-def shift_suite(X: NDArray, y: NDArray, rng: Rng) -> dict[str, Law]:
+def shift_suite(X: NDArray, y: NDArray, rng: Rng, is_classes: bool = False) -> dict[str, Law]:
     """Ten laws for a table, the first of them, "train law", to be trained under.
 
     Half of the columns, A, drawn at random, go missing in training; the others, B, never do. Cells that are
@@ -67,6 +66,8 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng) -> dict[str, Law]:
         Their targets, by which the most telling columns are found.
     rng : numpy Generator
         Draws the halves and the mechanism of MAR.
+    is_classes : bool
+        Whether y holds classes rather than numbers.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng) -> dict[str, Law]:
     def some(level: float, columns: Sequence[int]) -> Law:
         return Only(MCARIndependent(level, spread=0), columns)
 
-    telling = np.argsort(-_relevance(table, y), kind="stable")[: max(1, round(d / 5))]
+    telling = np.argsort(-relevance(table, y, is_classes), kind="stable")[: max(1, round(d / 5))]
     return {
         TRAIN_LAW: some(0.3, seen),
         "clean": MCARIndependent(0.0),
@@ -104,24 +105,6 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng) -> dict[str, Law]:
         "window": MCARWindow(0.5, spread=0),
         "informative outage": Outage(sorted(telling.tolist())),
     }
-
-
-def _relevance(table: Floats, y: NDArray) -> Floats:
-    """How far each column's ranks go with those of the target (of its classes: the share they explain)."""
-    relevance = np.zeros(table.shape[1])
-    is_number = np.asarray(y).dtype.kind == "f"
-    for column, cells in enumerate(table.T):
-        seen = ~np.isnan(cells)
-        if seen.sum() < 3 or np.ptp(cells[seen]) == 0:
-            continue
-        ranks = rankdata(cells[seen])
-        if is_number:
-            relevance[column] = np.corrcoef(ranks, rankdata(np.asarray(y)[seen]))[0, 1] ** 2
-        else:
-            _, codes = np.unique(np.asarray(y)[seen], return_inverse=True)
-            means = np.bincount(codes, ranks) / np.bincount(codes)
-            relevance[column] = np.var(means[codes]) / np.var(ranks)
-    return np.nan_to_num(relevance)
 
 
 def regret_under_shift(
@@ -185,7 +168,7 @@ def regret_under_shift(
         random_state=int(split_seed.generate_state(1)[0]),
         stratify=y if is_classes else None,
     )
-    suite = shift_suite(table[train], y[train], np.random.default_rng(law_seed))
+    suite = shift_suite(table[train], y[train], np.random.default_rng(law_seed), is_classes)
     unknown = set(laws or ()) - set(suite)
     if unknown:
         raise ValueError(f"The suite has the laws {', '.join(suite)}, but not {', '.join(sorted(unknown))}.")

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from stablemiss.datasets import make_gaussian_mix
 from stablemiss.evaluation import ResultRow, score_under_shift
-from stablemiss.methods import OLS, Boosting, EMMixture, StableMiss
+from stablemiss.methods import OLS, AnyMask, Boosting, EMMixture, StableMiss
 from stablemiss.missingness import LAWS
 from stablemiss.progress import Silence
 
@@ -22,6 +22,7 @@ DEMO_METHODS = MappingProxyType(
         "boosting, thinned": Boosting(thinning=6),
         "stablemiss": StableMiss(),
         "em_mixture": EMMixture(),
+        "anymask, fast": AnyMask("fast"),
     }
 )
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Self
 import lightgbm
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize, nnls
+from scipy.optimize import nnls
 from scipy.special import softmax
 
 from stablemiss.data import Floats, MaskedData
@@ -23,8 +23,9 @@ from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.boosting import Boosting, BoostingPredictor, n_threads_for, with_nan
 from stablemiss.methods.constant import Constant
 from stablemiss.methods.em_mixture import EMMixture, EMMixturePredictor
+from stablemiss.methods.stack import learn_stack, share_observed, stacked
 from stablemiss.methods.thinned_net import ThinnedNet
-from stablemiss.missingness import Thinning
+from stablemiss.missingness import Thinning, relevance
 from stablemiss.mixture import Uncertainty
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
@@ -33,11 +34,10 @@ from stablemiss.tasks import Classification, Task
 Budget = Literal["fast", "default", "best"]
 MIXTURE = "mixture"
 MEMBERS = (MIXTURE, "boosting", "net")
+# Trees that add to what the mixture says.
+GOES_ON = "boosting on the mixture"
 # Thinned copies of the validation rows from which stack and intervals learn, and the most rows in them.
 STACK_COPIES, MOST_JUDGED = 8, 60_000
-# Random parts of the validation rows whose stacks are averaged, and the share of the rows in each: a few rows
-# far off decide the best weights of one part, but not of all.
-STACK_PARTS, STACK_SHARE = 20, 0.3
 # A member with less weight than this at both ends is left out: it would only cost time.
 LEAST_WEIGHT = 0.03
 # Judged rows from which is learnt how far off the mixture's own expectations are.
@@ -115,9 +115,8 @@ class AnyMaskPredictor(Predictor):
         self.factors = factors
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        return stacked(
-            votes(self.members, values, mask, self.is_classes), mask, self.believed, self.is_classes
-        )
+        voted = votes(self.members, values, mask, self.is_classes)
+        return stacked(voted, share_observed(mask, self.spread.groups), self.believed, self.is_classes)
 
     def expected_error(
         self, values: Floats, mask: NDArray, groups: NDArray, weight: Floats
@@ -226,7 +225,7 @@ class AnyMask(Method):
         chosen = self._chosen(plan.members)
         if train.n_columns > MOST_COLUMNS and len(chosen) > 1:
             chosen.pop(MIXTURE, None)
-        thinning = Thinning.of(train.groups, _telling(train, task, rng), self._may_go(train.groups))
+        thinning = Thinning.of(train.groups, _telling(train, task, rng), self._may_go(train))
         # On very long tables some of the validation rows say enough.
         few = np.sort(rng.permutation(len(valid))[: MOST_JUDGED // (1 + STACK_COPIES)])
         valid = valid.rows(few)
@@ -243,9 +242,11 @@ class AnyMask(Method):
                 fitted[name] = method.fit(train.rows(few), valid, task, own, progress)
             elif isinstance(method, Boosting):
                 thin, judge = (_thinned(part, thinning, plan.copies, own) for part in (train, judges))
-                # Densities of classes know the rows they were fitted to far too well to go on from them.
-                start = None if is_classes else fitted.get(MIXTURE)
-                fitted[name] = method.fit_from(start, thin, judge, task, own, progress)
+                fitted[name] = method.fit(thin, judge, task, own, progress)
+                if not is_classes and MIXTURE in fitted:
+                    # Better where the mixture is good, worse where it is not; the stack decides.
+                    start = fitted[MIXTURE]
+                    fitted[GOES_ON] = method.fit_from(start, thin, judge, task, own, progress)
             elif isinstance(method, ThinnedNet):
                 fitted[name] = method.fit_thinned(train, valid, task, thinning, own, progress)
         progress.start("stack and intervals")
@@ -256,7 +257,8 @@ class AnyMask(Method):
         is_kept = np.array([name == MIXTURE for name in fitted]) | (believed.max(axis=(0, 2)) >= LEAST_WEIGHT)
         kept = {name: member for (name, member), stays in zip(fitted.items(), is_kept, strict=True) if stays}
         believed = believed[:, is_kept] / believed[:, is_kept].sum(axis=1, keepdims=True)
-        combined = stacked(found[is_kept], judged.mask, believed, is_classes)
+        share = share_observed(judged.mask, judged.groups)
+        combined = stacked(found[is_kept], share, believed, is_classes)
         spread = Spread.of(combined, judged, task, STACK_COPIES + 1, rng)
         factors = _factors(kept.get(MIXTURE), combined, judged, task)
         progress.finish()
@@ -270,13 +272,27 @@ class AnyMask(Method):
             )
         return {name: method for name, method in available.items() if name.split()[0] in self.members}
 
-    def _may_go(self, groups: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _may_go(self, data: MaskedData) -> NDArray[np.bool_]:
+        """Which of the user's columns thinning may hide."""
         if self.may_vanish is not None and self.never_missing is not None:
             raise ValueError("Give may_vanish or never_missing, not both: one follows from the other.")
-        columns = np.unique(groups)
+        columns = np.unique(data.groups)
+        for name in ("may_vanish", "never_missing"):
+            strange = [place for place in getattr(self, name) or () if place not in columns]
+            if strange:
+                listed = ", ".join(map(repr, strange))
+                raise ValueError(f"{name} holds {listed}, but the columns are 0 to {columns[-1]}.")
         if self.may_vanish is not None:
             return np.isin(columns, list(self.may_vanish))
-        return ~np.isin(columns, list(self.never_missing or ()))
+        never = np.isin(columns, list(self.never_missing or ()))
+        holed = np.unique(data.groups[~data.mask.all(axis=0)])
+        broken = sorted(set(columns[never].tolist()) & set(holed.tolist()))
+        if broken:
+            raise ValueError(
+                f"never_missing holds the column {broken[0]!r}, but some rows miss it already. Take it out, "
+                "or list what else may go missing in may_vanish."
+            )
+        return ~never
 
 
 def _thinned(data: MaskedData, thinning: Thinning, copies: int, rng: Rng) -> MaskedData:
@@ -286,7 +302,11 @@ def _thinned(data: MaskedData, thinning: Thinning, copies: int, rng: Rng) -> Mas
 
 
 def _telling(train: MaskedData, task: Task, rng: Rng) -> Floats:
-    """How much each column of the user's table tells about the target: what a few trees gain from it."""
+    """How much each column of the user's table tells about the target, beside the others and on its own.
+
+    Half of it is what a few trees gain from the column, half its relevance alone: of sensors that stand in
+    for each other trees need only one, but all may fail at once.
+    """
     n_rows = min(len(train), 20_000)
     rows = train.rows(np.sort(rng.permutation(len(train))[:n_rows]))
     is_classes = isinstance(task, Classification)
@@ -302,13 +322,14 @@ def _telling(train: MaskedData, task: Task, rng: Rng) -> Floats:
         "force_col_wise": True,
         "verbosity": -1,
     }
-    gain = np.zeros(train.n_columns)
+    holes = with_nan(rows.values, rows.mask)
+    telling = np.zeros(train.n_columns)
     for target in targets:
-        data = lightgbm.Dataset(with_nan(rows.values, rows.mask), target, weight=rows.weight)
+        data = lightgbm.Dataset(holes, target, weight=rows.weight)
         booster = lightgbm.train(parameters, data, num_boost_round=max(5, 40 // max(1, task.d_output)))
-        found = booster.feature_importance("gain")
-        gain += found / max(found.sum(), 1e-12)
-    return np.array([gain[train.groups == column].sum() for column in np.unique(train.groups)])
+        for found in (booster.feature_importance("gain"), relevance(holes, target, is_classes)):
+            telling += found / max(found.sum(), 1e-12)
+    return np.array([telling[train.groups == column].sum() for column in np.unique(train.groups)])
 
 
 def votes(members: dict[str, Predictor], values: Floats, mask: NDArray, is_classes: bool) -> Floats:
@@ -352,92 +373,3 @@ def _factors(mixture: Predictor | None, outputs: Floats, judged: MaskedData, tas
     parts = np.column_stack([complete, expected.error.sum(axis=1) - complete])
     root = np.sqrt(some.weight)
     return nnls(root[:, None] * parts, root * ((found - target) ** 2).sum(axis=1))[0]
-
-
-def stacked(voted: Floats, mask: NDArray, believed: Floats, is_classes: bool) -> Floats:
-    """Outputs (n, d_output) from what the members say.
-
-    Parameters
-    ----------
-    voted : (n_members, n, d_output)
-        Outputs, or probabilities of classes.
-    mask : (n, d)
-        The share of a row's cells that is observed places it between the two ends.
-    believed : (2, n_members, k), k = d_output or 1
-        Weights of the members where nothing and where everything is observed.
-    is_classes : bool
-    """
-    combined = _combined(voted, mask, believed)
-    return np.log(np.maximum(combined, 1e-300)) if is_classes else combined
-
-
-def _combined(voted: Floats, mask: NDArray, believed: Floats) -> Floats:
-    weight = np.einsum("en,emk->mnk", _ends(mask), believed)
-    return (weight * voted).sum(axis=0)
-
-
-def _ends(mask: NDArray) -> Floats:
-    """How near each row is to nothing and to everything observed, (2, n)."""
-    share = mask.mean(axis=1)
-    return np.stack([1 - share, share])
-
-
-def learn_stack(voted: Floats, judged: MaskedData, rng: Rng, n_copies: int) -> Floats:
-    """How far to believe each member, (2, n_members, k), from rows that no member learnt from.
-
-    Weights are not negative and add up to one at each end. Those of many random parts of the rows are
-    averaged: where members differ by chance this comes near their plain average, where one is clearly
-    better it gets all the weight.
-
-    Parameters
-    ----------
-    voted : (n_members, n, d_output)
-        Outputs, or probabilities where the target is one of several classes.
-    judged : MaskedData
-        The rows, `n_copies` thinned versions of the same ones after each other.
-    rng : numpy Generator
-    n_copies : int
-    """
-    n_members, n, d_output = voted.shape
-    k = 1 if judged.target.ndim == 1 else d_output
-    if n_members == 1 or n == 0:
-        return np.full((2, n_members, k), 1 / n_members)
-    n_rows = n // n_copies
-    found = []
-    for _ in range(STACK_PARTS):
-        rows = rng.permutation(n_rows)[: max(2, round(STACK_SHARE * n_rows))]
-        part = (np.arange(n_copies)[:, None] * n_rows + rows).ravel()
-        found.append(_best_weights(voted[:, part], judged.rows(part), k))
-    return np.mean(found, axis=0)
-
-
-def _best_weights(voted: Floats, rows: MaskedData, k: int) -> Floats:
-    """Weights (2, n_members, k) of least loss; softmax keeps them positive and adding up to one."""
-    n_members, ends = len(voted), _ends(rows.mask)
-
-    def loss(logits: Floats) -> tuple[float, Floats]:
-        weight = softmax(logits.reshape(2, n_members, k), axis=1)
-        value, slope = _loss_and_slope(_combined(voted, rows.mask, weight), rows)
-        by_weight = np.einsum("en,mnk->emk", ends, slope * voted)
-        if by_weight.shape[2] != k:
-            by_weight = by_weight.sum(axis=2, keepdims=True)
-        by_logit = weight * (by_weight - (weight * by_weight).sum(axis=1, keepdims=True))
-        # Where rows say nothing, the plain average stays.
-        return value + 1e-4 * float(logits @ logits), by_logit.ravel() + 2e-4 * logits
-
-    start = np.zeros(2 * n_members * k)
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 60})
-    return softmax(found.x.reshape(2, n_members, k), axis=1)
-
-
-def _loss_and_slope(combined: Floats, rows: MaskedData) -> tuple[float, Floats]:
-    """Weighted mean of log loss or squared error, and its slope by each number."""
-    share = (rows.weight / rows.weight.sum())[:, None]
-    if rows.target.ndim == 1:
-        true = np.arange(len(combined)), rows.target
-        picked = np.maximum(combined[true], 1e-12)
-        slope = np.zeros_like(combined)
-        slope[true] = -share[:, 0] / picked
-        return float(-(share[:, 0] * np.log(picked)).sum()), slope
-    error = combined - rows.target
-    return float((share * error**2).sum()), 2 * share * error

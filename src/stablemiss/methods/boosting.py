@@ -127,7 +127,14 @@ class Boosting(Method):
         rng: Rng,
         progress: Silence,
     ) -> BoostingPredictor:
-        """`fit`, where the trees add to the outputs of `start`, and may also split by them."""
+        """`fit`, where the trees add to the outputs of `start`, and may also split by them.
+
+        For numbers only: densities of classes know the rows they were fitted to far too well to go on from.
+        """
+        if start is not None and isinstance(task, Classification):
+            raise ValueError(
+                "Trees go on from another predictor only for numbers, but the target is a class."
+            )
         if self.thinning < 0:
             raise ValueError(f"thinning must be a number of copies from 0 on, but is {self.thinning!r}.")
         # Without validation rows the training rows decide when to stop, as in the other methods.
@@ -161,9 +168,7 @@ class Boosting(Method):
             "objective": "binary" if is_binary else "multiclass",
             "num_class": 1 if is_binary else task.d_output,
         }
-        if is_binary:
-            parts = [part.log_odds() for part in parts]
-        return BoostingPredictor([self._boost(params, parts, progress)], is_binary, start is not None)
+        return BoostingPredictor([self._boost(params, parts, progress)], is_binary)
 
     def _boost(self, params: dict[str, Any], parts: list[_Part], progress: Silence) -> str:
         """Boost on one target until the validation loss no longer falls; the best model's text."""
@@ -209,10 +214,6 @@ class _Part:
         """For one of several numbers to predict."""
         start = None if self.start is None else self.start[:, k].copy()
         return replace(self, target=self.target[:, k], start=start)
-
-    def log_odds(self) -> _Part:
-        """For two classes: one start instead of two."""
-        return replace(self, start=None if self.start is None else self.start[:, 1] - self.start[:, 0])
 
 
 def _with_start(values: Floats, mask: Bools, start: Floats | None) -> Floats:

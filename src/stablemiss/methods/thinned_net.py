@@ -27,7 +27,7 @@ VALID_COPIES, N_JUDGED = 3, 10
 # Fewest batches in a pass over the rows: small tables have small batches. Most batches: long ones have large.
 MIN_BATCHES, MAX_BATCHES = 8, 1000
 # Most passes over the rows, so that small tables do not take as long as large ones.
-MAX_PASSES = 400
+MAX_PASSES = 300
 # Multiplications in one pass of a batch up to which a second thread saves little.
 SMALL_STEP = 2**25
 
@@ -161,8 +161,8 @@ class ThinnedNet(Method):
             mask = batch.mask * keep
             output, guess, score = network.all(batch.values, mask)
             predicted = (batch.weight * task.row_loss(output, batch.target)).mean()
-            hidden = batch.mask - mask
-            missed = (hidden * (guess - score).square()).sum() / hidden.sum().clamp_min(1.0)
+            hidden = (batch.mask - mask) * batch.weight[:, None]
+            missed = (hidden * (guess - score).square()).sum() / hidden.sum().clamp_min(1e-6)
             return predicted + self.fill * missed
 
         rows = Rows.of(train, device)

@@ -9,7 +9,7 @@ from stablemiss.missingness.mnar import MNAR
 from stablemiss.missingness.only import Only
 from stablemiss.missingness.outage import Outage
 from stablemiss.missingness.resampled import Resampled
-from stablemiss.missingness.thinning import Thinning
+from stablemiss.missingness.thinning import Thinning, relevance
 
 # The laws that a level alone describes, by the name the command line uses: LAWS["mar"](0.5).
 LAWS: dict[str, Callable[[float], Law]] = {
@@ -31,4 +31,5 @@ __all__ = [
     "Outage",
     "Resampled",
     "Thinning",
+    "relevance",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
 
 from stablemiss.data import Bools, Floats, MaskedData, joined
 from stablemiss.seeding import Rng
@@ -67,12 +68,48 @@ class Thinning:
             tilted = np.flatnonzero(rng.random(n, dtype=np.float32) < TILTED_SHARE)
             # Largest of log odds plus Gumbel noise: columns one after the other, drawn by their odds.
             odds = np.log(self.telling / self.telling.sum() + 0.2 / k)
+            odds[~self.may_go] = -np.inf
             noise = -np.log(-np.log(rng.random((len(tilted), k), dtype=np.float32) + 1e-12) + 1e-12)
             place = np.argsort(np.argsort(-(odds + noise), axis=1), axis=1)
-            hidden[tilted] = place < np.ceil(rate[tilted] * 0.8 * k)
+            hidden[tilted] = place < np.ceil(rate[tilted] * 0.8 * self.may_go.sum())
         hidden &= is_thinned & self.may_go
         return ~hidden[:, self.groups]
 
     def copies(self, data: MaskedData, n_copies: int, rng: Rng) -> MaskedData:
         """The rows as they are, followed by `n_copies` copies of them, each thinned afresh."""
         return joined(data, *(data.hidden_where(self.keep(len(data), rng)) for _ in range(n_copies)))
+
+
+def relevance(table: Floats, target: NDArray, is_classes: bool) -> Floats:
+    """Share of the variance of each column's ranks that goes with the target, (d,), 0 to 1.
+
+    Columns that stand in for each other all count in full, unlike in what a model gains from them.
+
+    Parameters
+    ----------
+    table : (n, d)
+        NaN where missing; such cells do not count.
+    target : (n,)
+        Numbers, whose ranks are correlated, or classes, whose groups are compared.
+    is_classes : bool
+
+    Examples
+    --------
+    >>> table = np.array([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0], [np.nan, 4.0]])
+    >>> relevance(table, np.array([10.0, 20.0, 30.0, 0.0]), is_classes=False).round(6).tolist()
+    [1.0, 0.0]
+    """
+    found = np.zeros(table.shape[1])
+    for column, cells in enumerate(table.T):
+        seen = ~np.isnan(cells)
+        own = np.asarray(target)[seen]
+        if seen.sum() < 3 or np.ptp(cells[seen]) == 0 or len(np.unique(own)) < 2:
+            continue
+        ranks = rankdata(cells[seen])
+        if not is_classes:
+            found[column] = np.corrcoef(ranks, rankdata(own))[0, 1] ** 2
+        else:
+            _, codes = np.unique(own, return_inverse=True)
+            means = np.bincount(codes, ranks) / np.bincount(codes)
+            found[column] = np.var(means[codes]) / np.var(ranks)
+    return found
