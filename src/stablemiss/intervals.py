@@ -46,8 +46,10 @@ TREES = {
 N_TREES = 40
 # Rows that should count for a margin; where fewer miss as many columns, those that miss more or fewer join.
 ENOUGH = 500
-# How far numbers of missing columns are alike at least, as a share of all columns.
+# How far levels are alike at least, as a share of all levels.
 BANDWIDTH = 0.06
+# Levels of the largest probability, for classes.
+N_CONFIDENCES = 20
 
 
 class Spread:
@@ -56,8 +58,8 @@ class Spread:
     A **score** says how badly a row was predicted. For numbers it is the absolute error as a multiple of what
     trees expect from the row's observed cells; for classes it is the probability of all classes that were
     held to be more probable than the true one. The margin for a new row is the score that the wanted share
-    of the judged rows stays below, where rows count more the nearer their number of missing columns is to
-    the new row's.
+    of the judged rows stays below, where rows count more the nearer their **level** is to the new row's: for
+    numbers how many columns are missing, for classes how probable the most probable class is.
 
     Coverage is exact on average over rows that are hidden like the judged ones. Under one fixed mask it is as
     good as the trees, or as the class probabilities.
@@ -71,11 +73,12 @@ class Spread:
         too few rows, and for classes.
     scores : (k, m)
         Scores of the judged rows, for each of k outputs (one for classes).
-    n_missing, weight : (m,)
-        How many columns these rows miss, and how much each row counts.
-    bandwidth, n_rows : (n_columns + 1,)
-        For each number of missing columns: how far rows with other numbers count, and how many held-out rows
-        that comes to.
+    level, weight : (m,)
+        Level of each of these rows, and how much it counts.
+    edges : (n_levels − 1,)
+        For classes, the probabilities at which the next level begins; empty for numbers.
+    bandwidth, n_rows : (n_levels,)
+        For each level: how far rows of other levels count, and how many held-out rows that comes to.
 
     Examples
     --------
@@ -95,16 +98,18 @@ class Spread:
         groups: NDArray[np.int64],
         models: list[list[str]],
         scores: Floats,
-        n_missing: NDArray[np.int64],
+        level: NDArray[np.int64],
         weight: Floats,
+        edges: Floats,
         bandwidth: Floats,
         n_rows: Floats,
     ):
         self.groups = groups
         self.models = models
         self.scores = scores
-        self.n_missing = n_missing
+        self.level = level
         self.weight = weight
+        self.edges = edges
         self.bandwidth = bandwidth
         self.n_rows = n_rows
         self._order = np.argsort(scores, axis=1, kind="stable")
@@ -132,20 +137,24 @@ class Spread:
         chosen = np.sort(rng.permutation(np.flatnonzero(judged.weight))[:most])
         held_out, row = np.unique(chosen % (len(judged) // n_copies), return_inverse=True)
         judged, outputs = judged.rows(chosen), outputs[chosen]
-        missing = _count_missing(judged.mask, judged.groups)
         models: list[list[str]] = []
+        edges = np.empty(0)
         if isinstance(task, Classification):
-            scores = _mass_above(task.probabilities(outputs))[np.arange(len(row)), judged.target][None]
+            probabilities = task.probabilities(outputs)
+            edges = np.quantile(probabilities.max(axis=1), np.linspace(0, 1, N_CONFIDENCES + 1)[1:-1])
+            level, n_levels = _confidence(probabilities, edges), N_CONFIDENCES
+            scores = _mass_above(probabilities)[np.arange(len(row)), judged.target][None]
         else:
+            level, n_levels = _count_missing(judged.mask, judged.groups), len(np.unique(judged.groups)) + 1
             scores = np.abs(judged.target - outputs).T
             if len(held_out) >= FEWEST_ROWS:
                 # All copies of a row are in one fold: what trees learn from one copy they know of the others.
                 fold = (rng.permutation(len(held_out)) % N_FOLDS)[row]
-                features = _features(judged.values, judged.mask, outputs, missing)
+                features = _features(judged.values, judged.mask, outputs, level)
                 models, expected = _learn_expected(scores, features, judged.weight, fold)
                 scores = scores / expected
-        bandwidth, n_rows = _bandwidths(missing, row, judged.weight, len(np.unique(judged.groups)))
-        return cls(judged.groups, models, scores, missing, judged.weight, bandwidth, n_rows)
+        bandwidth, n_rows = _bandwidths(level, row, judged.weight, n_levels)
+        return cls(judged.groups, models, scores, level, judged.weight, edges, bandwidth, n_rows)
 
     def interval(self, values: Floats, mask: Bools, outputs: Floats, coverage: float) -> Floats:
         """Bounds (n, d_output, 2) between which each encoded target lies with probability `coverage`.
@@ -170,7 +179,7 @@ class Spread:
         margin = margin * extension[:, None]
         return np.stack([outputs - margin, outputs + margin], axis=2)
 
-    def sets(self, mask: Bools, probabilities: Floats, coverage: float) -> Bools:
+    def sets(self, probabilities: Floats, coverage: float) -> Bools:
         """Classes (n, n_classes) among which the true one is with probability `coverage`.
 
         Never empty: the most probable class is always in, so where the predictor is right more often than
@@ -179,13 +188,12 @@ class Spread:
 
         Parameters
         ----------
-        mask : (n, d)
         probabilities : (n, n_classes)
             Of the classes, as the predictor sees them.
         coverage : float between 0 and 1
             Raising it makes the sets larger.
         """
-        margin, extension = self._margin(_count_missing(mask, self.groups), coverage)
+        margin, extension = self._margin(_confidence(probabilities, self.edges), coverage)
         return (_mass_above(probabilities) <= margin) | (extension > 1)[:, None]
 
     def state(self) -> dict[str, Any]:
@@ -194,8 +202,9 @@ class Spread:
             "groups": self.groups,
             "models": self.models,
             "scores": self.scores,
-            "n_missing": self.n_missing,
+            "level": self.level,
             "weight": self.weight,
+            "edges": self.edges,
             "bandwidth": self.bandwidth,
             "n_rows": self.n_rows,
         }
@@ -205,14 +214,14 @@ class Spread:
         """The spread that `state` described."""
         return cls(**state)
 
-    def _margin(self, missing: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
+    def _margin(self, level: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
         """Score (n, k) that a share `coverage` stays below, and by how much (n,) it has to be extended."""
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, for instance 0.9, but is {coverage!r}.")
-        numbers, where = np.unique(missing, return_inverse=True)
+        numbers, where = np.unique(level, return_inverse=True)
         margins = np.empty((len(numbers), len(self.scores)))
         for place, number in enumerate(numbers):
-            near = self.weight * _nearness(self.n_missing, number, self.bandwidth[number])
+            near = self.weight * _nearness(self.level, number, self.bandwidth[number])
             for output, order in enumerate(self._order):
                 reached = np.cumsum(near[order])
                 # The new row is one more among them, and may be the worst.
@@ -271,28 +280,33 @@ def _mass_above(probabilities: Floats) -> Floats:
     return above
 
 
-def _nearness(n_missing: NDArray[np.int64], number: int, bandwidth: float) -> Floats:
-    """Weight of rows by their number of missing columns, one for the nearest there are."""
-    square = ((n_missing - number) / bandwidth) ** 2
+def _confidence(probabilities: Floats, edges: Floats) -> NDArray[np.int64]:
+    """Level (n,) of the most probable class's probability."""
+    return np.searchsorted(edges, probabilities.max(axis=1), side="right")
+
+
+def _nearness(levels: NDArray[np.int64], level: int, bandwidth: float) -> Floats:
+    """Weight of rows by their level, one for the nearest there are."""
+    square = ((levels - level) / bandwidth) ** 2
     return np.exp((square.min() - square) / 2)
 
 
 def _bandwidths(
-    n_missing: NDArray[np.int64], row: NDArray[np.int64], weight: Floats, n_columns: int
+    levels: NDArray[np.int64], row: NDArray[np.int64], weight: Floats, n_levels: int
 ) -> tuple[Floats, Floats]:
-    """For each number of missing columns, the bandwidth that brings enough rows, and how many rows those are.
+    """For each level, the bandwidth that brings enough rows, and how many held-out rows those are.
 
     Rows of unequal weight count as (Σw)² / Σw² of equal weight. Enough are counted with all copies, which
     show different masks; how sure a margin is depends on the number of different rows.
     """
     enough = min(ENOUGH, len(row) / 3)
-    bandwidth = np.full(n_columns + 1, BANDWIDTH * n_columns)
-    n_rows = np.empty(n_columns + 1)
-    for number in range(n_columns + 1):
-        near = weight * _nearness(n_missing, number, bandwidth[number])
-        while near.sum() ** 2 < enough * (near**2).sum() and bandwidth[number] < n_columns:
-            bandwidth[number] *= 1.5
-            near = weight * _nearness(n_missing, number, bandwidth[number])
+    bandwidth = np.full(n_levels, BANDWIDTH * (n_levels - 1))
+    n_rows = np.empty(n_levels)
+    for level in range(n_levels):
+        near = weight * _nearness(levels, level, bandwidth[level])
+        while near.sum() ** 2 < enough * (near**2).sum() and bandwidth[level] < n_levels - 1:
+            bandwidth[level] *= 1.5
+            near = weight * _nearness(levels, level, bandwidth[level])
         by_row = np.bincount(row, near)
-        n_rows[number] = by_row.sum() ** 2 / (by_row**2).sum()
+        n_rows[level] = by_row.sum() ** 2 / (by_row**2).sum()
     return bandwidth, n_rows

@@ -11,6 +11,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingRegressor, load_model
+from stablemiss.estimators import UnseenMissingWarning
 from stablemiss.methods import AnyMask
 
 NOISE = 0.5
@@ -365,3 +366,36 @@ def test_rows_count_by_their_weight_and_rows_of_weight_zero_not_at_all():
     assert np.mean(heavy.predict(X) - y) == pytest.approx(1, abs=0.7)
     unheard = fast().fit(twice, stories, sample_weight=np.where(first, 1.0, 0.0))
     np.testing.assert_array_equal(unheard.predict_interval(X), fast().fit(X, y).predict_interval(X))
+
+
+def test_a_promise_is_held_against_the_table():
+    X, y = draw()
+    holed = X.assign(a=X["a"].where(X.index % 2 > 0))
+    with pytest.raises(ValueError, match="some rows miss it already"):
+        fast(never_missing=["a"]).fit(holed, y)
+    model = fast(members=["boosting"], never_missing=["a"]).fit(X, y)
+    model.predict(hidden(X, ["b"]))
+    for ask in (model.predict, model.predict_interval):
+        with pytest.warns(UnseenMissingWarning, match="'a'") as caught:
+            ask(hidden(X, ["a", "b"]))
+        assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("strange", [[-1], [3], [True, False, False], [1.7]], ids=str)
+def test_what_is_no_column_is_refused(strange):
+    X, y = draw(60)
+    with pytest.raises(ValueError, match="may_vanish"):
+        fast(may_vanish=strange).fit(X, y)
+
+
+def test_columns_given_as_a_pandas_index_can_be_stored(tmp_path):
+    X, y = draw(60)
+    model = fast(members=["boosting"], may_vanish=X.columns[:2]).fit(X, y)
+    model.save(tmp_path / "model")
+    assert list(load_model(tmp_path / "model").may_vanish) == ["a", "b"]
+
+
+def test_a_column_never_seen_is_not_the_costliest():
+    X, y = draw(200)
+    model = fast(members=["mixture"]).fit(hidden(X, ["c"]), y)
+    assert model.explain_missing(hidden(X, ["c"]))["costliest"].tolist() == [None] * len(X)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.data import Bools, Floats
 from stablemiss.encoding import TableEncoder
@@ -143,6 +144,7 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
         >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["costliest"].tolist()
         [0, 1]
         """
+        check_is_fitted(self)
         assert isinstance(self.task_, Regression)
         error, complete, costliest, with_it = _costs(self, X, self.task_.scale**2 / self.n_outputs_)
         return {
@@ -253,10 +255,9 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
         >>> model.predict_set([[2.0, 0.0], [None, 0.0]]).sum(axis=1).tolist()
         [1, 2]
         """
-        _, mask, outputs = _answer(self, X)
+        _, _, outputs = _answer(self, X)
         assert isinstance(self.task_, Classification)
-        probabilities = self.task_.probabilities(outputs)
-        return self.predictor_.spread.sets(mask, probabilities, coverage)
+        return self.predictor_.spread.sets(self.task_.probabilities(outputs), coverage)
 
     def explain_missing(self, X: Any) -> dict[str, NDArray]:
         """For each row, what its holes cost: the error to expect, and which missing column costs most.
@@ -277,6 +278,7 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
             tables without names); None where none is missing, or none would help.
             "error_with_costliest": Brier score to expect if that column alone were seen.
         """
+        check_is_fitted(self)
         error, complete, costliest, with_it = _costs(self, X, np.ones(len(self.classes_)))
         return {
             "error": error,

@@ -25,9 +25,9 @@ from stablemiss.training import to_device as find_device
 # Thinned copies of the validation rows by which the network is judged, and how often it is.
 VALID_COPIES, N_JUDGED = 3, 10
 # Fewest batches in a pass over the rows: small tables have small batches. Most batches: long ones have large.
-MIN_BATCHES, MAX_BATCHES = 8, 1000
+MIN_BATCHES, MAX_BATCHES = 4, 1000
 # Most passes over the rows, so that small tables do not take as long as large ones.
-MAX_PASSES = 300
+MAX_PASSES = 500
 # Multiplications in one pass of a batch up to which a second thread saves little.
 SMALL_STEP = 2**25
 
