@@ -2,9 +2,10 @@
 
 The first table is about King County house sales under the suite's train law (17,290 rows, 18 columns; a
 synthetic table of that shape if STABLEMISS_DATA is not set): times as ratios to LightGBM with early stopping
-in the same repeat; processor time leaves out what other processes took meanwhile. The second is about synthetic tables of 18 columns and ever more rows. Each fit has a
-process of its own, so that the peak of its memory is its own, too: the most that it ever held, less what it
-held after its imports; the table it was given is part of it. The bar is 4 × the table + 1 GiB.
+in the same repeat. Processor time leaves out what other processes took meanwhile. The second table is about
+synthetic tables of 18 columns and ever more rows. Each fit has a process of its own, so that the peak of its
+memory is its own, too: the most that it ever held, less what it held after its imports; the table it was
+given is part of it. The bar is 4 × the table + 1 GiB.
 
 Measurements are stored line by line; what is there is not measured again unless --again is given.
 
