@@ -216,14 +216,3 @@ class MaskedData:
         """The same rows with every cell hidden where `keep` (n, d) is False."""
         mask = self.mask & keep
         return replace(self, values=hide(self.values, mask), mask=mask)
-
-
-def joined(*parts: MaskedData) -> MaskedData:
-    """The rows of all parts, one after the other, in the columns of the first; weights again of mean one."""
-    return MaskedData.of(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.mask for part in parts]),
-        np.concatenate([part.target for part in parts]),
-        np.concatenate([part.weight for part in parts]),
-        parts[0].groups,
-    )

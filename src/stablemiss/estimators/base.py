@@ -117,9 +117,12 @@ class MissingEstimator(BaseEstimator, ABC):
         encoder = TableEncoder(self.max_one_hot)
         values, mask = encoder.fit_transform(table, train, coded, task, rng)
         data = MaskedData.of(values, mask, coded, weight, encoder.groups)
+        learn, judge = data.rows(train), data.rows(valid)
+        # Long tables are large: while the method learns, none but its own rows are held.
+        del table, values, mask, data
         progress = Bar() if self.verbose else Silence()
         try:
-            predictor = method.fit(data.rows(train), data.rows(valid), task, rng, progress)
+            predictor = method.fit(learn, judge, task, rng, progress)
         finally:
             progress.finish()
         self._remember(method, encoder, task, predictor)

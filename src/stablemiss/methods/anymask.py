@@ -42,8 +42,8 @@ STACK_COPIES, MOST_JUDGED = 8, 60_000
 LEAST_WEIGHT = 0.03
 # Judged rows from which is learnt how far off the mixture's own expectations are.
 FACTOR_ROWS = 4000
-# Most rows in the thinned copies that boosting sees.
-MOST_COPIED = 600_000
+# Most rows in the thinned copies that boosting sees, and most cells in them and the rows themselves (320 MB).
+MOST_COPIED, MOST_CELLS = 600_000, 40_000_000
 # Most rows from which the mixture learns, and the columns from which on they are fewer. Its time grows with
 # rows and with the cube of columns; tables above the most columns do without it.
 MIXTURE_ROWS, MANY_COLUMNS, MOST_COLUMNS = 20_000, 64, 160
@@ -62,7 +62,7 @@ def _plan(budget: str) -> _Plan:
         return _Plan(
             {
                 "mixture": EMMixture(max_components=3, tolerance=3e-3, max_steps=40, learn_from_valid=False),
-                "boosting": Boosting(learning_rate=0.1, patience=30),
+                "boosting": Boosting(learning_rate=0.15, patience=20),
                 "net": ThinnedNet(width=128, steps=800),
             },
             copies=3,
@@ -247,6 +247,7 @@ class AnyMask(Method):
                     # Better where the mixture is good, worse where it is not; the stack decides.
                     start = fitted[MIXTURE]
                     fitted[GOES_ON] = method.fit_from(start, thin, judge, task, own, progress)
+                del thin, judge  # far larger than the rows themselves
             elif isinstance(method, ThinnedNet):
                 fitted[name] = method.fit_thinned(train, valid, task, thinning, own, progress)
         progress.start("stack and intervals")
@@ -297,8 +298,10 @@ class AnyMask(Method):
 
 def _thinned(data: MaskedData, thinning: Thinning, copies: int, rng: Rng) -> MaskedData:
     """The rows and thinned copies of them; of a very long table one thinned copy alone."""
-    copies = min(copies, MOST_COPIED // max(1, len(data)))
-    return thinning.copies(data, copies, rng) if copies else data.hidden_where(thinning.keep(len(data), rng))
+    copies = min(copies, MOST_COPIED // max(1, len(data)), MOST_CELLS // max(1, data.values.size) - 1)
+    return (
+        thinning.copies(data, copies, rng) if copies > 0 else data.hidden_where(thinning.keep(len(data), rng))
+    )
 
 
 def _telling(train: MaskedData, task: Task, rng: Rng) -> Floats:

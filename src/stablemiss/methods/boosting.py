@@ -19,6 +19,11 @@ from stablemiss.tasks import Classification, Task
 # Tables of fewer cells use one thread. On them threads bring little, and while other processes keep the cores
 # busy, waiting for each other can take a hundred times as long as the work.
 MANY_CELLS = 500_000
+# Least fall of the validation loss, in variances of the target, for which trees go on from a start.
+SMALL_GAIN = 1e-4
+# Rows from which LightGBM finds its bins, its own default, and the most cells in them: it holds these at 12
+# bytes each beside the table.
+MOST_BINNED, MOST_BINNED_CELLS = 200_000, 8_000_000
 
 
 class BoostingPredictor(Predictor):
@@ -149,6 +154,7 @@ class Boosting(Method):
             "num_leaves": self.n_leaves,
             "min_data_in_leaf": min_rows,
             "min_data_in_bin": min(3, min_rows),
+            "bin_construct_sample_cnt": min(MOST_BINNED, MOST_BINNED_CELLS // train.n_columns),
             "seed": draw_seed(rng),
             "num_threads": n_threads_for(train.values),
             # Together these make the trees independent of the number of threads.
@@ -190,7 +196,15 @@ class Boosting(Method):
             data,
             num_boost_round=self.n_trees,
             valid_sets=[held_out],
-            callbacks=[report, lightgbm.early_stopping(self.patience, verbose=False)],
+            callbacks=[
+                report,
+                lightgbm.early_stopping(
+                    self.patience,
+                    verbose=False,
+                    # A good start leaves little; without this, trees would go on for next to nothing.
+                    min_delta=0.0 if train.start is None else SMALL_GAIN,
+                ),
+            ],
         )
         progress.finish()
         return booster.model_to_string(num_iteration=booster.best_iteration)
@@ -218,8 +232,11 @@ class _Part:
 
 def _with_start(values: Floats, mask: Bools, start: Floats | None) -> Floats:
     """NaN where hidden, followed by the outputs to start from, if there are any."""
-    holes = with_nan(values, mask)
-    return holes if start is None else np.hstack([holes, start])
+    if start is None:
+        return with_nan(values, mask)
+    holes = np.hstack([values, start])
+    holes[:, : values.shape[1]][~mask] = np.nan
+    return holes
 
 
 def n_threads_for(values: Floats) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -26,8 +27,8 @@ from stablemiss.training import to_device as find_device
 VALID_COPIES, N_JUDGED = 3, 10
 # Fewest batches in a pass over the rows: small tables have small batches. Most batches: long ones have large.
 MIN_BATCHES, MAX_BATCHES = 4, 1000
-# Most passes over the rows, so that small tables do not take as long as large ones.
-MAX_PASSES = 500
+# Most passes over the rows, as a share of the steps, so that small tables take less time than large ones.
+MAX_PASSES = 0.1
 # Multiplications in one pass of a batch up to which a second thread saves little.
 SMALL_STEP = 2**25
 
@@ -171,7 +172,7 @@ class ThinnedNet(Method):
         batch_size = min(self.batch_size, max(16, len(rows) // MIN_BATCHES))
         batch_size = max(batch_size, -(-len(rows) // MAX_BATCHES))
         n_batches = rows.n_batches(batch_size)
-        steps = min(self.steps, MAX_PASSES * n_batches)
+        steps = min(self.steps, math.ceil(MAX_PASSES * self.steps) * n_batches)
         passes_per_epoch = max(1, round(steps / N_JUDGED / n_batches))
         epochs = max(1, round(steps / n_batches / passes_per_epoch))
         n_parameters = sum(parameter.numel() for parameter in network.parameters())

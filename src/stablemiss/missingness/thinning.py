@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import rankdata
 
-from stablemiss.data import Bools, Floats, MaskedData, joined
+from stablemiss.data import Bools, Floats, MaskedData, hide
 from stablemiss.seeding import Rng
 
 # Share of rows that lose cells; the others stay as they are.
@@ -77,7 +77,17 @@ class Thinning:
 
     def copies(self, data: MaskedData, n_copies: int, rng: Rng) -> MaskedData:
         """The rows as they are, followed by `n_copies` copies of them, each thinned afresh."""
-        return joined(data, *(data.hidden_where(self.keep(len(data), rng)) for _ in range(n_copies)))
+        keeps = (data.mask & self.keep(len(data), rng) for _ in range(n_copies))
+        # One array for all copies, filled at once: they are the largest thing that is held while learning.
+        mask = np.stack([data.mask, *keeps])
+        weight = np.tile(data.weight, n_copies + 1)
+        return replace(
+            data,
+            values=hide(data.values, mask).reshape(-1, data.n_columns),
+            mask=mask.reshape(-1, data.n_columns),
+            target=np.concatenate([data.target] * (n_copies + 1)),
+            weight=weight * (len(weight) / weight.sum()) if len(weight) else weight,
+        )
 
 
 def relevance(table: Floats, target: NDArray, is_classes: bool) -> Floats:

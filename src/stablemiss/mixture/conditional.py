@@ -244,23 +244,23 @@ class GaussianMixture:
         numbers_per_cell : int
             How many numbers `answer` holds for each cell and component at once; more make smaller blocks.
         """
-        patterns = Patterns(np.asarray(mask, dtype=bool))
-        mask = np.asarray(mask, dtype=bool)[patterns.order]
-        table = torch.from_numpy(np.where(mask, np.asarray(values)[patterns.order], 0.0))
-        seen = torch.from_numpy(mask)
-        answers = torch.empty(len(table), width, dtype=torch.float64)
+        values, mask = np.asarray(values), np.asarray(mask, dtype=bool)
+        patterns = Patterns(mask)
+        answers = np.empty((len(mask), width))
 
         def work(blocks: Sequence[Block]) -> None:
             for block in blocks:
-                posterior = components.posterior(block, table[block.rows], seen[block.rows])
-                answers[block.rows] = answer(posterior)
+                # Picked block by block: a sorted copy of a long table would double its memory.
+                rows = patterns.order[block.rows]
+                seen = mask[rows]
+                table = np.where(seen, values[rows], 0.0)
+                posterior = components.posterior(block, torch.from_numpy(table), torch.from_numpy(seen))
+                answers[rows] = answer(posterior).numpy()
 
         with Workers() as workers:
             components = self.components()
             workers.map(patterns.blocks(self.n_components * numbers_per_cell), work)
-        result = np.empty(answers.shape)
-        result[patterns.order] = answers.numpy()
-        return result
+        return answers
 
     def conditional_mean(self, values: NDArray, mask: Bools, columns: NDArray | None = None) -> Floats:
         """E[x_columns | observed cells], (n, len(columns)); an observed column is its own mean.
