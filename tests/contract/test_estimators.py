@@ -26,8 +26,8 @@ OTHERS = [name for name, method in METHODS.items() if method not in NETWORKS]
 ESTIMATORS = [
     *(MissingRegressor(name) for name in OTHERS),
     *(MissingClassifier(name) for name in OTHERS),
-    AnyMaskRegressor(budget="fast"),
-    AnyMaskClassifier(budget="fast"),
+    AnyMaskRegressor(budget="fast", members=["boosting"]),
+    AnyMaskClassifier(budget="fast", members=["boosting"]),
     StableMissRegressor(hidden=32, learning_rate=0.01, max_epochs=8),
     StableMissClassifier(hidden=32, learning_rate=0.01, max_epochs=8),
 ]

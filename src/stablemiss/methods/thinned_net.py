@@ -103,8 +103,8 @@ class ThinnedNet(Method):
     >>> y = X[:, 0].copy()
     >>> X[::3, 0] = np.nan
     >>> model = MissingRegressor(method=ThinnedNet(steps=300), random_state=0).fit(X, y)
-    >>> model.predict([[1.0, 0.0], [None, 0.0]]).round().tolist()
-    [1.0, -0.0]
+    >>> bool(abs(model.predict([[1.0, 0.0], [None, 0.0]]) - [1.0, 0.0]).max() < 0.5)
+    True
     """
 
     name: ClassVar[str] = "thinned_net"
