@@ -21,6 +21,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from pages import fill
 from sklearn.model_selection import train_test_split
 
 from stablemiss import AnyMaskRegressor
@@ -139,7 +140,7 @@ def table(rows: list[dict], name: str, budget: str) -> str:
             cells += [extremes(groups)] * (kind == OURS) + [f"{widths[-1]:.3g}"]
         lines.append([*cells, f"{widths[0] / widths[1]:.2f}"])
     seeds = sorted({row["seed"] for row in rows})
-    return f"seeds {seeds}\n" + "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    return f"seeds {seeds}\n\n" + "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def main() -> None:
@@ -161,9 +162,13 @@ def main() -> None:
             rows = run(name, seed, options.budget)
             with RESULTS.open("a") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
-    for name in options.tables:
-        if any(row["dataset"] == name and row["budget"] == options.budget for row in stored()):
-            print(f"\n{name}, {table(stored(), name, options.budget)}")
+    known = {row["dataset"] for row in stored() if row["budget"] == options.budget}
+    tables = {name: table(stored(), name, options.budget) for name in TABLES if name in known}
+    for name, text in tables.items():
+        print(f"\n{name}, {text}")
+    if options.budget == "default":
+        page = "\n\n".join(f"{name}, {text}" for name, text in tables.items())
+        fill("docs/methods/anymask.md", "intervals", page)
 
 
 if __name__ == "__main__":
