@@ -11,7 +11,6 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.data import Bools, Floats
-from stablemiss.encoding import TableEncoder
 from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing
 from stablemiss.methods import AnyMask, Method
 from stablemiss.methods.anymask import MEMBERS, AnyMaskPredictor, Budget
@@ -21,7 +20,73 @@ from stablemiss.tasks import Classification, Regression
 Name = str | int | np.integer
 
 
-class AnyMaskRegressor(RegressorMixin, MissingEstimator):
+class _AnyMaskEstimator(MissingEstimator):
+    """What regressor and classifier share."""
+
+    predictor_: AnyMaskPredictor
+
+    def __init__(
+        self,
+        *,
+        budget: Budget = "default",
+        members: Sequence[str] = MEMBERS,
+        may_vanish: Sequence[str | int] | None = None,
+        never_missing: Sequence[str | int] | None = None,
+        validation_fraction: float = 0.15,
+        random_state: Any = None,
+        on_unseen_missing: OnUnseenMissing = "ignore",
+        allow_missing_columns: bool = False,
+        max_one_hot: int = 12,
+        verbose: bool = False,
+    ):
+        self.budget = budget
+        self.members = members
+        self.may_vanish = may_vanish
+        self.never_missing = never_missing
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.on_unseen_missing = on_unseen_missing
+        self.allow_missing_columns = allow_missing_columns
+        self.max_one_hot = max_one_hot
+        self.verbose = verbose
+
+    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
+        return AnyMask(
+            self.budget,
+            self.members,
+            _positions("may_vanish", self.may_vanish, columns),
+            _positions("never_missing", self.never_missing, columns),
+        )
+
+    def _promised(self) -> set[str]:
+        assert isinstance(self.method_, AnyMask)
+        names = self.encoder_.names
+        return {
+            f"column {place}" if names is None else names[place] for place in self.method_.never_missing or ()
+        }
+
+    def _answer(self, X: Any) -> tuple[Floats, Bools, Floats]:
+        """Values, mask and outputs for a user's table."""
+        values, mask = self._encoded(X)
+        return values, mask, self.predictor_.outputs(values, mask)
+
+    def _costs(self, X: Any, weight: Floats) -> dict[str, NDArray]:
+        """What `explain_missing` says, in squared errors; outputs count by their weights."""
+        values, mask = self._encoded(X)
+        expected = self.predictor_.expected_error(values, mask, self.encoder_.groups, weight)
+        error, complete = expected.error[:, 0], expected.complete[:, 0]
+        columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        costliest = np.array(columns, dtype=object)[np.unique(self.encoder_.groups)[expected.costliest]]
+        costliest[expected.costliest < 0] = None
+        return {
+            "error": error,
+            "error_if_complete": complete,
+            "costliest": costliest,
+            "error_with_costliest": np.maximum(error - expected.gain.max(axis=1), complete),
+        }
+
+
+class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
     """Predict one or several numbers from a table with holes, and do not mind when other holes come.
 
     Parameters
@@ -60,33 +125,6 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
     (1,)
     """
 
-    predictor_: AnyMaskPredictor
-
-    def __init__(
-        self,
-        *,
-        budget: Budget = "default",
-        members: Sequence[str] = MEMBERS,
-        may_vanish: Sequence[str | int] | None = None,
-        never_missing: Sequence[str | int] | None = None,
-        validation_fraction: float = 0.15,
-        random_state: Any = None,
-        on_unseen_missing: OnUnseenMissing = "ignore",
-        allow_missing_columns: bool = False,
-        max_one_hot: int = 12,
-        verbose: bool = False,
-    ):
-        self.budget = budget
-        self.members = members
-        self.may_vanish = may_vanish
-        self.never_missing = never_missing
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.on_unseen_missing = on_unseen_missing
-        self.allow_missing_columns = allow_missing_columns
-        self.max_one_hot = max_one_hot
-        self.verbose = verbose
-
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Intervals that hold the truth with probability `coverage` whatever is missing.
 
@@ -114,7 +152,7 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
         >>> bool(3 * narrow < wide)
         True
         """
-        values, mask, outputs = _answer(self, X)
+        values, mask, outputs = self._answer(X)
         bounds = self.predictor_.spread.interval(values, mask, outputs, coverage)
         decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
         return np.stack(decoded, axis=-1)
@@ -146,27 +184,11 @@ class AnyMaskRegressor(RegressorMixin, MissingEstimator):
         """
         check_is_fitted(self)
         assert isinstance(self.task_, Regression)
-        error, complete, costliest, with_it = _costs(self, X, self.task_.scale**2 / self.n_outputs_)
-        return {
-            "error": np.sqrt(error),
-            "error_if_complete": np.sqrt(complete),
-            "costliest": costliest,
-            "error_with_costliest": np.sqrt(with_it),
-        }
-
-    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
-        return AnyMask(
-            self.budget,
-            self.members,
-            _positions("may_vanish", self.may_vanish, columns),
-            _positions("never_missing", self.never_missing, columns),
-        )
-
-    def _promised(self) -> set[str]:
-        return _promised(self.method_, self.encoder_)
+        found = self._costs(X, self.task_.scale**2 / self.n_outputs_)
+        return {name: cells if name == "costliest" else np.sqrt(cells) for name, cells in found.items()}
 
 
-class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
+class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
     """Predict one of several classes from a table with holes, and do not mind when other holes come.
 
     Parameters
@@ -205,33 +227,6 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
     (1, 2)
     """
 
-    predictor_: AnyMaskPredictor
-
-    def __init__(
-        self,
-        *,
-        budget: Budget = "default",
-        members: Sequence[str] = MEMBERS,
-        may_vanish: Sequence[str | int] | None = None,
-        never_missing: Sequence[str | int] | None = None,
-        validation_fraction: float = 0.15,
-        random_state: Any = None,
-        on_unseen_missing: OnUnseenMissing = "ignore",
-        allow_missing_columns: bool = False,
-        max_one_hot: int = 12,
-        verbose: bool = False,
-    ):
-        self.budget = budget
-        self.members = members
-        self.may_vanish = may_vanish
-        self.never_missing = never_missing
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.on_unseen_missing = on_unseen_missing
-        self.allow_missing_columns = allow_missing_columns
-        self.max_one_hot = max_one_hot
-        self.verbose = verbose
-
     def predict_set(self, X: Any, coverage: float = 0.9) -> Bools:
         """Sets of classes that hold the true one with probability `coverage`, whatever is missing.
 
@@ -255,7 +250,7 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
         >>> model.predict_set([[2.0, 0.0], [None, 0.0]]).sum(axis=1).tolist()
         [1, 2]
         """
-        _, _, outputs = _answer(self, X)
+        _, _, outputs = self._answer(X)
         assert isinstance(self.task_, Classification)
         return self.predictor_.spread.sets(self.task_.probabilities(outputs), coverage)
 
@@ -279,57 +274,7 @@ class AnyMaskClassifier(ClassifierMixin, MissingEstimator):
             "error_with_costliest": Brier score to expect if that column alone were seen.
         """
         check_is_fitted(self)
-        error, complete, costliest, with_it = _costs(self, X, np.ones(len(self.classes_)))
-        return {
-            "error": error,
-            "error_if_complete": complete,
-            "costliest": costliest,
-            "error_with_costliest": with_it,
-        }
-
-    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
-        return AnyMask(
-            self.budget,
-            self.members,
-            _positions("may_vanish", self.may_vanish, columns),
-            _positions("never_missing", self.never_missing, columns),
-        )
-
-    def _promised(self) -> set[str]:
-        return _promised(self.method_, self.encoder_)
-
-
-def _answer(estimator: AnyMaskRegressor | AnyMaskClassifier, X: Any) -> tuple[Floats, Bools, Floats]:
-    """Values, mask and outputs for a user's table."""
-    values, mask = estimator._encoded(X)
-    return values, mask, estimator.predictor_.outputs(values, mask)
-
-
-def _costs(
-    estimator: AnyMaskRegressor | AnyMaskClassifier, X: Any, weight: Floats
-) -> tuple[Floats, Floats, NDArray, Floats]:
-    """Squared error to expect, if complete, the costliest missing column, and the error if it were seen."""
-    values, mask = estimator._encoded(X)
-    groups = estimator.encoder_.groups
-    error, complete, gain = estimator.predictor_.expected_error(values, mask, groups, weight)
-    numbers, first = np.unique(groups, return_index=True)
-    is_missing = ~mask[:, first]
-    best = np.where(is_missing, gain, -1.0).argmax(axis=1)
-    columns = getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_))
-    costliest = np.array(columns, dtype=object)[numbers[best]]
-    largest = np.where(is_missing.any(axis=1), gain[np.arange(len(gain)), best], 0.0)
-    costliest[largest <= 0] = None
-    seen = error - largest
-    return error, complete, costliest, np.maximum(seen, complete)
-
-
-def _promised(method: Method, encoder: TableEncoder) -> set[str]:
-    """The columns in never_missing, as warnings name them."""
-    assert isinstance(method, AnyMask)
-    return {
-        f"column {place}" if encoder.names is None else encoder.names[place]
-        for place in method.never_missing or ()
-    }
+        return self._costs(X, np.ones(len(self.classes_)))
 
 
 def _positions(

@@ -118,10 +118,8 @@ class AnyMaskPredictor(Predictor):
         voted = votes(self.members, values, mask, self.is_classes)
         return stacked(voted, share_observed(mask, self.spread.groups), self.believed, self.is_classes)
 
-    def expected_error(
-        self, values: Floats, mask: NDArray, groups: NDArray, weight: Floats
-    ) -> tuple[Floats, Floats, Floats]:
-        """Squared error to expect, the same if nothing were missing, and by how much each column lowers it.
+    def expected_error(self, values: Floats, mask: NDArray, groups: NDArray, weight: Floats) -> Uncertainty:
+        """Squared errors to expect of the stack, summed over the outputs.
 
         Parameters
         ----------
@@ -130,23 +128,19 @@ class AnyMaskPredictor(Predictor):
             Columns of the user's table, which are seen or hidden as one.
         weight : (k,)
             How much the squared error of each output counts in the sum.
-
-        Returns
-        -------
-        error, complete : (n,)
-        gain : (n, n_groups)
-            Fall of `error` if a missing column were seen, it alone.
         """
         mixture = self.members.get(MIXTURE)
         if not isinstance(mixture, EMMixturePredictor):
             raise ValueError(
-                "What a missing column costs is read from the mixture, but this model was fitted without it. "
-                'Fit again with "mixture" among the members.'
+                "What a missing column costs is read from the mixture, but this model was fitted without it: "
+                f'"mixture" was not among the members, or there are more than {MOST_COLUMNS} columns, '
+                "categories counted one by one (a lower max_one_hot makes fewer)."
             )
         expected = _expected(mixture, values, mask, groups, weight)
-        total, complete = expected.error.sum(axis=1), expected.complete.sum(axis=1)
-        always, extra = self.factors
-        return always * complete + extra * (total - complete), always * complete, extra * expected.gain
+        complete = expected.complete.sum(axis=1, keepdims=True)
+        extra = expected.error.sum(axis=1, keepdims=True) - complete
+        always, because = self.factors
+        return Uncertainty(always * complete + because * extra, always * complete, because * expected.gain)
 
     def state(self) -> dict[str, Any]:
         return {
