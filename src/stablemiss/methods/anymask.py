@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import softmax
 
+from stablemiss.aside import Aside
 from stablemiss.data import Floats, MaskedData
 from stablemiss.intervals import Spread
 from stablemiss.methods.base import Method, Predictor
@@ -30,6 +31,7 @@ from stablemiss.mixture import Uncertainty
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
+from stablemiss.torch_state import torch_threads
 
 Budget = Literal["fast", "default", "best"]
 MIXTURE = "mixture"
@@ -226,24 +228,7 @@ class AnyMask(Method):
         judges = valid if len(valid) else train
         # A constant among the members keeps the others from being too sure where they know little.
         fitted: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
-        seed = draw_seed(rng)
-        for name, method in chosen.items():
-            # Of its own, so that leaving out one member does not change what another draws.
-            own = np.random.default_rng([seed, list(plan.members).index(name)])
-            if isinstance(method, EMMixture):
-                most = int(MIXTURE_ROWS * min(1.0, MANY_COLUMNS / train.n_columns) ** 2)
-                few = np.sort(own.permutation(len(train))[:most])
-                fitted[name] = method.fit(train.rows(few), valid, task, own, progress)
-            elif isinstance(method, Boosting):
-                thin, judge = (_thinned(part, thinning, plan.copies, own) for part in (train, judges))
-                fitted[name] = method.fit(thin, judge, task, own, progress)
-                if not is_classes and MIXTURE in fitted:
-                    # Better where the mixture is good, worse where it is not; the stack decides.
-                    start = fitted[MIXTURE]
-                    fitted[GOES_ON] = method.fit_from(start, thin, judge, task, own, progress)
-                del thin, judge  # far larger than the rows themselves
-            elif isinstance(method, ThinnedNet):
-                fitted[name] = method.fit_thinned(train, valid, task, thinning, own, progress)
+        fitted |= self._fit_members(chosen, plan, thinning, train, valid, task, rng, progress)
         progress.start("stack and intervals")
         judged = thinning.copies(judges, STACK_COPIES, rng)
         found = votes(fitted, judged.values, judged.mask, is_classes)
@@ -258,6 +243,51 @@ class AnyMask(Method):
         factors = _factors(kept.get(MIXTURE), combined, judged, task)
         progress.finish()
         return AnyMaskPredictor(kept, believed, is_classes, spread, factors)
+
+    def _fit_members(
+        self,
+        chosen: dict[str, Method],
+        plan: _Plan,
+        thinning: Thinning,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        rng: Rng,
+        progress: Silence,
+    ) -> dict[str, Predictor]:
+        """Name → fitted member, the nets on a thread of their own beside mixture and trees."""
+        seed = draw_seed(rng)
+        # Of its own, so that leaving out one member does not change what another draws.
+        rngs = {name: np.random.default_rng([seed, number]) for number, name in enumerate(plan.members)}
+        judges = valid if len(valid) else train
+        nets = {name: method for name, method in chosen.items() if isinstance(method, ThinnedNet)}
+
+        def fit_nets(progress: Silence) -> dict[str, Predictor]:
+            return {
+                name: net.fit_thinned(train, valid, task, thinning, rngs[name], progress)
+                for name, net in nets.items()
+            }
+
+        fitted: dict[str, Predictor] = {}
+        is_small = bool(nets) and all(net.has_small_steps(train) for net in nets.values())
+        with Aside(fit_nets, wanted=is_small and len(chosen) > len(nets)) as aside:
+            if isinstance(mixture := chosen.get(MIXTURE), EMMixture):
+                most = int(MIXTURE_ROWS * min(1.0, MANY_COLUMNS / train.n_columns) ** 2)
+                few = np.sort(rngs[MIXTURE].permutation(len(train))[:most])
+                with torch_threads(aside.n_threads_left):
+                    fitted[MIXTURE] = mixture.fit(train.rows(few), valid, task, rngs[MIXTURE], progress)
+            if isinstance(boosting := chosen.get("boosting"), Boosting):
+                own = rngs["boosting"]
+                thin, judge = (_thinned(part, thinning, plan.copies, own) for part in (train, judges))
+                n_threads = aside.n_threads_left
+                starts: dict[str, Predictor | None] = {"boosting": None}
+                if MIXTURE in fitted and not isinstance(task, Classification):
+                    # Better where the mixture is good, worse where it is not; the stack decides.
+                    starts[GOES_ON] = fitted[MIXTURE]
+                for name, start in starts.items():
+                    fitted[name] = boosting.fit_from(start, thin, judge, task, own, progress, n_threads)
+                del thin, judge  # far larger than the rows themselves
+            return fitted | aside.result(progress)
 
     def _chosen(self, available: dict[str, Method]) -> dict[str, Method]:
         unknown = [name for name in self.members if name not in MEMBERS]

@@ -131,10 +131,12 @@ class Boosting(Method):
         task: Task,
         rng: Rng,
         progress: Silence,
+        n_threads: int | None = None,
     ) -> BoostingPredictor:
-        """`fit`, where the trees add to the outputs of `start`, and may also split by them.
+        """`fit`, where the trees add to the outputs of `start`, if there is one, and may also split by them.
 
         For numbers only: densities of classes know the rows they were fitted to far too well to go on from.
+        The trees are the same for any number of threads.
         """
         if start is not None and isinstance(task, Classification):
             raise ValueError(
@@ -156,7 +158,7 @@ class Boosting(Method):
             "min_data_in_bin": min(3, min_rows),
             "bin_construct_sample_cnt": min(MOST_BINNED, MOST_BINNED_CELLS // train.n_columns),
             "seed": draw_seed(rng),
-            "num_threads": n_threads_for(train.values),
+            "num_threads": n_threads or n_threads_for(train.values),
             # Together these make the trees independent of the number of threads.
             "deterministic": True,
             "force_col_wise": True,

@@ -16,6 +16,7 @@ from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
 from stablemiss.missingness import Thinning
 from stablemiss.networks import ColumnNet
+from stablemiss.networks.columns import D_CODE
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
@@ -169,13 +170,11 @@ class ThinnedNet(Method):
         rows = Rows.of(train, device)
         judged = thinning.copies(valid if len(valid) else train, VALID_COPIES, rng)
         judges = Rows.of(judged, device)
-        batch_size = min(self.batch_size, max(16, len(rows) // MIN_BATCHES))
-        batch_size = max(batch_size, -(-len(rows) // MAX_BATCHES))
+        batch_size = self._rows_per_step(len(rows))
         n_batches = rows.n_batches(batch_size)
         steps = min(self.steps, math.ceil(MAX_PASSES * self.steps) * n_batches)
         passes_per_epoch = max(1, round(steps / N_JUDGED / n_batches))
         epochs = max(1, round(steps / n_batches / passes_per_epoch))
-        n_parameters = sum(parameter.numel() for parameter in network.parameters())
         stage = Stage(
             name=self.name,
             module=network,
@@ -188,9 +187,18 @@ class ThinnedNet(Method):
             cuts=1,
             min_batches=passes_per_epoch * n_batches,
             schedule=one_cycle,
-            n_threads=1 if batch_size * n_parameters < SMALL_STEP else None,
+            n_threads=1 if self.has_small_steps(train) else None,
         )
         return ThinnedNetPredictor(network, run_stages([stage], rng, progress))
+
+    def has_small_steps(self, train: MaskedData) -> bool:
+        """Whether a step on these rows is so small that one thread takes it best."""
+        into = train.n_columns * (D_CODE + 1) + (self.depth - 1) * self.width + train.n_columns
+        return self._rows_per_step(len(train)) * self.width * into < SMALL_STEP
+
+    def _rows_per_step(self, n_rows: int) -> int:
+        few = min(self.batch_size, max(16, n_rows // MIN_BATCHES))
+        return max(few, -(-n_rows // MAX_BATCHES))
 
     def _check(self) -> None:
         for name in ("width", "depth", "n_pieces", "steps", "batch_size"):

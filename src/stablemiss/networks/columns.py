@@ -90,13 +90,14 @@ class ColumnNet(nn.Module):
 
     def _hidden(self, piece: Tensor, share: Tensor, mask: Tensor) -> Tensor:
         """What both heads read, (n, width)."""
-        # A cell's code is the sum of those of the pieces behind it and a share of its own: two look-ups
-        # instead of a product with all pieces.
+        # A cell's code is a line along its piece, from the sum of those behind it: one look-up instead of a
+        # product with all pieces. The score is a line along the piece as well, so its code joins the table.
         own = self.code * (self.per_length > 0)[:, :, None]
-        behind = own.cumsum(dim=1) - own
-        found = nn.functional.embedding(piece, torch.cat([behind, own], dim=2).flatten(0, 1))
-        codes = found[..., :D_CODE] + share[..., None] * found[..., D_CODE:]
-        codes = codes + self._scores(piece, share)[..., None] * self.score_code + self.shift
+        begin = own.cumsum(dim=1) - own + self.first_score[:, :, None] * self.score_code[:, None]
+        along = own + self.score_step[:, :, None] * self.score_code[:, None]
+        table = torch.cat([begin + self.shift[:, None], along], dim=2).flatten(0, 1)
+        found = nn.functional.embedding(piece, table)
+        codes = torch.addcmul(found[..., :D_CODE], share[..., None], found[..., D_CODE:])
         codes = torch.where(mask[:, :, None] > 0, codes.relu(), self.hole)
         return self.layers(torch.cat([codes.flatten(1), mask], dim=1))
 

@@ -1,0 +1,102 @@
+"""Work on a thread of its own."""
+
+import threading
+
+import pytest
+import torch
+
+from stablemiss.aside import Aside, Stopped
+from stablemiss.progress import Silence
+from stablemiss.torch_state import torch_threads
+
+
+class Heard(Silence):
+    def __init__(self):
+        self.pieces, self.notes = [], []
+
+    def start(self, what, total=None):
+        self.pieces.append((what, total))
+
+    def update(self, done, note=""):
+        self.notes.append((done, note))
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    with torch_threads(2):
+        yield
+
+
+def test_the_work_runs_beside_the_block():
+    begun, go_on = threading.Event(), threading.Event()
+
+    def work(progress):
+        begun.set()
+        return go_on.wait(10)
+
+    with Aside(work) as aside:
+        assert begun.wait(10) and aside.n_threads_left == 1
+        go_on.set()
+        assert aside.result(Silence()) is True
+        assert aside.n_threads_left is None
+
+
+def test_its_progress_is_shown_while_it_is_waited_for():
+    shown = threading.Event()
+    heard = Heard()
+    heard.finish = shown.set
+
+    def work(progress):
+        progress.start("net", total=3)
+        progress.update(2, "validation 0.5")
+        while not heard.notes:
+            pass
+        return "done"
+
+    with Aside(work) as aside:
+        assert aside.result(heard) == "done"
+    assert heard.pieces == [("net", 3)] and heard.notes[-1] == (2, "validation 0.5")
+    assert shown.is_set()
+
+
+def test_errors_of_the_work_come_out_where_its_result_is_asked_for():
+    def work(progress):
+        raise ValueError("no rows")
+
+    with pytest.raises(ValueError, match="no rows"), Aside(work) as aside:
+        aside.result(Silence())
+
+
+def test_work_stops_when_the_block_fails():
+    ended = []
+
+    def work(progress):
+        try:
+            while True:
+                progress.update(1)
+        except Stopped:
+            ended.append("stopped")
+            raise
+
+    with pytest.raises(KeyboardInterrupt), Aside(work):
+        raise KeyboardInterrupt
+    assert ended == ["stopped"]
+
+
+@pytest.mark.parametrize(("wanted", "n_threads"), [(False, 2), (True, 1)])
+def test_without_a_second_core_the_work_is_done_when_asked_for(wanted, n_threads):
+    threads = []
+    with torch_threads(n_threads), Aside(lambda p: threads.append(threading.current_thread()), wanted) as a:
+        assert a.n_threads_left is None and not threads
+        a.result(Silence())
+    assert threads == [threading.main_thread()]
+
+
+def test_torch_keeps_its_number_of_threads():
+    def work(progress):
+        with torch_threads(1):
+            return torch.get_num_threads()
+
+    with Aside(work) as aside:
+        assert aside.result(Silence()) == 1
+    assert torch.get_num_threads() == 2
