@@ -35,7 +35,8 @@ def test_the_work_runs_beside_the_block():
         return go_on.wait(10)
 
     with Aside(work) as aside:
-        assert begun.wait(10) and aside.n_threads_left == 1
+        assert begun.wait(10)
+        assert aside.n_threads_left == 1
         go_on.set()
         assert aside.result(Silence()) is True
         assert aside.n_threads_left is None
@@ -55,7 +56,8 @@ def test_its_progress_is_shown_while_it_is_waited_for():
 
     with Aside(work) as aside:
         assert aside.result(heard) == "done"
-    assert heard.pieces == [("net", 3)] and heard.notes[-1] == (2, "validation 0.5")
+    assert heard.pieces == [("net", 3)]
+    assert heard.notes[-1] == (2, "validation 0.5")
     assert shown.is_set()
 
 
@@ -87,7 +89,8 @@ def test_work_stops_when_the_block_fails():
 def test_without_a_second_core_the_work_is_done_when_asked_for(wanted, n_threads):
     threads = []
     with torch_threads(n_threads), Aside(lambda p: threads.append(threading.current_thread()), wanted) as a:
-        assert a.n_threads_left is None and not threads
+        assert a.n_threads_left is None
+        assert not threads
         a.result(Silence())
     assert threads == [threading.main_thread()]
 
