@@ -90,8 +90,8 @@ def main() -> None:
     parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
     RESULTS.parent.mkdir(exist_ok=True)
-    for instance in [] if options.only_print else options.instances:
-        for setting in settings():
+    for setting in [] if options.only_print else settings():
+        for instance in options.instances:
             done = {(row["seed"], *row["setting"]) for row in stored()}
             if (instance, *setting) in done:
                 continue
