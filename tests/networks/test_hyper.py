@@ -1,5 +1,7 @@
 """Networks with generated parameters: each row is answered by its own network."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from torch import nn
@@ -35,7 +37,7 @@ def by_hand(network, values, mask):
         parameters = network.phi(m[None])[0]
         hidden = x * m
         first = 0
-        for number, (d_in, d_out) in enumerate(zip(network.widths, network.widths[1:], strict=False)):
+        for number, (d_in, d_out) in enumerate(pairwise(network.config["widths"])):
             matrix = parameters[first : first + (d_in + 1) * d_out].reshape(d_in + 1, d_out)
             first += matrix.numel()
             layer = nn.Linear(d_in, d_out)

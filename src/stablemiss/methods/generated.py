@@ -8,82 +8,39 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-from stablemiss.data import Floats, MaskedData
+from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
 from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.network import NetworkPredictor, check_at_least, judged, train_network
 from stablemiss.networks import GeneratedMLP
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Task
-from stablemiss.torch_state import torch_randomness, torch_threads
-from stablemiss.training import CHUNK, History, Rows, Stage, Step, adamw, mean_loss, run_stages, to_device
-
-# Between two looks at the validation rows there are at least so many steps, however small the table.
-MIN_BATCHES = 16
-# Three cuts of the learning rate took 2 to 4% off the validation loss on Gaussian-Mix.
-CUTS = 3
-# Multiplications in one pass of a batch up to which a second thread saves little.
-SMALL_STEP = 2**26
+from stablemiss.torch_state import torch_randomness
+from stablemiss.training import History, Rows, Step, adamw, mean_loss, to_device
 
 
-class GeneratedPredictor(Predictor):
-    """A network with generated parameters, and how it was trained.
+class GeneratedPredictor(NetworkPredictor):
+    """A network with generated parameters, and how its rows were weighted.
 
     Attributes
     ----------
-    network : GeneratedMLP
-        In evaluation mode, on the processor, its single-precision parameters held in double precision.
-    history : list of History
-        The course of training if the predictor was fitted; empty if it was loaded.
     weighting : Weighting or None
         How the training rows were weighted; None if they were not, or if the predictor was loaded.
     """
 
+    kind = GeneratedMLP
+
     def __init__(
-        self, network: GeneratedMLP, history: Sequence[History] = (), weighting: Weighting | None = None
+        self, network: nn.Module, history: Sequence[History] = (), weighting: Weighting | None = None
     ):
-        # On the processor also after training on a GPU, so that it answers with the same bits once loaded;
-        # in double precision, so that a row's answer does not depend on the rows beside it.
-        self.network = network.cpu().double().eval()
-        self.history = list(history)
+        super().__init__(network, history)
         self.weighting = weighting
-
-    def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        chunks = [slice(first, first + CHUNK) for first in range(0, max(1, len(values)), CHUNK)]
-        # One thread: steps are small, and torch's own threads hang in a process that was forked.
-        with torch.no_grad(), torch_threads(1):
-            outputs = [
-                self.network(
-                    torch.as_tensor(values[chunk], dtype=torch.float64),
-                    torch.as_tensor(mask[chunk], dtype=torch.float64),
-                )
-                for chunk in chunks
-            ]
-        return torch.cat(outputs).numpy()
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "widths": self.network.widths,
-            "hidden": self.network.hidden,
-            "rank": self.network.rank,
-            "parameters": {name: part.float().numpy() for name, part in self.network.state_dict().items()},
-        }
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        # The parameters drawn here are replaced at once.
-        with torch_randomness(np.random.default_rng(0)):
-            network = GeneratedMLP(state["widths"], state["hidden"], state["rank"])
-        parameters = {name: torch.tensor(part) for name, part in state["parameters"].items()}
-        network.load_state_dict(parameters)
-        return cls(network)
 
 
 class GeneratedRegression(Method):
@@ -151,32 +108,25 @@ class GeneratedRegression(Method):
             # mean is one over all rows, and a batch of light rows should move the parameters less.
             return (batch.weight * row_loss(batch)).mean()
 
-        rows = Rows.of(train, device)
-        valid_rows = Rows.of(valid, device) if len(valid) else rows
-        batch_size = min(self.batch_size, max(32, len(rows) // MIN_BATCHES))
-        n_parameters = sum(parameter.numel() for parameter in network.parameters())
-        stage = Stage(
-            name=self.name,
-            module=network,
-            rows=rows,
-            # DEVIATION: weight decay, and early stopping on validation rows, because φ overfits within a few
-            # epochs. The paper runs Adam for 1000 epochs and tunes on the training loss.
-            steps=[Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))],
-            score=lambda: mean_loss(row_loss, valid_rows),
-            batch_size=batch_size,
-            max_epochs=self.max_epochs,
-            patience=self.patience,
-            cuts=CUTS,
-            min_batches=MIN_BATCHES,
-            n_threads=1 if batch_size * n_parameters < SMALL_STEP else None,
+        rows, valid_rows = judged(train, valid, device)
+        # DEVIATION: weight decay, and early stopping on validation rows, because φ overfits within a few
+        # epochs. The paper runs Adam for 1000 epochs and tunes on the training loss.
+        step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
+        history = train_network(
+            self.name,
+            network,
+            [step],
+            lambda: mean_loss(row_loss, valid_rows),
+            rows,
+            self.batch_size,
+            self.max_epochs,
+            self.patience,
+            rng,
+            progress,
         )
-        return GeneratedPredictor(network, run_stages([stage], rng, progress), weighting)
+        return GeneratedPredictor(network, history, weighting)
 
     def _check(self) -> None:
         if self.architecture not in ("linear", "mlp"):
             raise ValueError(f'architecture={self.architecture!r} is unknown; choose "linear" or "mlp".')
-        least = {"hidden": 1, "layers": 0, "rank": 1, "batch_size": 1, "max_epochs": 1, "patience": 1}
-        for name, bound in least.items():
-            value = getattr(self, name)
-            if value is not None and value < bound:
-                raise ValueError(f"{name}={value!r} is too small; give at least {bound}.")
+        check_at_least(self, hidden=1, layers=0, rank=1, batch_size=1, max_epochs=1, patience=1)

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.stats import norm
 from torch import Tensor
 
 from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.network import NetworkPredictor
 from stablemiss.missingness import Thinning
 from stablemiss.networks import ColumnNet
 from stablemiss.networks.columns import D_CODE
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
-from stablemiss.torch_state import torch_randomness, torch_threads
-from stablemiss.training import CHUNK, History, Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages
+from stablemiss.torch_state import torch_randomness
+from stablemiss.training import Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages
 from stablemiss.training import to_device as find_device
 
 # Thinned copies of the validation rows by which the network is judged, and how often it is.
@@ -34,31 +33,10 @@ MAX_PASSES = 0.1
 SMALL_STEP = 2**25
 
 
-class ThinnedNetPredictor(Predictor):
-    """A trained `ColumnNet`, on the processor and in double precision, and how it was trained."""
+class ThinnedNetPredictor(NetworkPredictor):
+    """A trained `ColumnNet`, and how it was trained."""
 
-    def __init__(self, network: ColumnNet, history: Sequence[History] = ()):
-        self.network = network.cpu().double().eval()
-        self.history = list(history)
-
-    def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        chunks = [slice(first, first + CHUNK) for first in range(0, max(1, len(values)), CHUNK)]
-        with torch.no_grad(), torch_threads(1 if len(values) < CHUNK else None):
-            outputs = [
-                self.network(
-                    torch.from_numpy(values[chunk]), torch.from_numpy(mask[chunk].astype(np.float64))
-                )
-                for chunk in chunks
-            ]
-        return torch.cat(outputs).numpy()
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "n_outputs": self.network.predict.out_features,
-            "width": self.network.width,
-            "depth": self.network.depth,
-            "parameters": {name: part.float().numpy() for name, part in self.network.state_dict().items()},
-        }
+    kind = ColumnNet
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -66,7 +44,7 @@ class ThinnedNetPredictor(Predictor):
         d, n_pieces = parameters["start"].shape
         with torch_randomness(np.random.default_rng(0)):
             cuts = torch.zeros(d, n_pieces + 1)
-            network = ColumnNet(cuts, cuts, state["n_outputs"], state["width"], state["depth"])
+            network = ColumnNet(cuts, cuts, **state["config"])
         network.load_state_dict(parameters)
         return cls(network)
 

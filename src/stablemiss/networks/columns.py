@@ -53,7 +53,7 @@ class ColumnNet(nn.Module):
     def __init__(self, edges: Tensor, scores: Tensor, d_output: int, width: int, depth: int):
         super().__init__()
         d, n_edges = edges.shape
-        self.width, self.depth = width, depth
+        self.config = {"d_output": d_output, "width": width, "depth": depth}
         length = edges[:, 1:] - edges[:, :-1]
         self.register_buffer("cuts", edges[:, 1:-1].clone())
         self.register_buffer("start", edges[:, :-1].clone())

@@ -85,7 +85,7 @@ class GeneratedMLP(nn.Module):
 
     def __init__(self, widths: Sequence[int], hidden: Sequence[int], rank: int | None = None):
         super().__init__()
-        self.widths, self.hidden, self.rank = tuple(widths), tuple(hidden), rank
+        self.config = {"widths": tuple(widths), "hidden": tuple(hidden), "rank": rank}
         # The first row of each layer's matrix is its bias: g reads (1, x).
         self.shapes = [(d_in + 1, d_out) for d_in, d_out in pairwise(widths)]
         self.phi = ParameterGenerator(widths[0], self._start(), hidden, rank)
