@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from stablemiss.data import Floats, MaskedData, hide
+from stablemiss.methods.space import Space
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
@@ -50,6 +51,8 @@ class Method(BaseEstimator, ABC):
 
     name: ClassVar[str]
     predictor: ClassVar[type[Predictor]]
+    # What is worth trying when the method is tuned; nothing by default.
+    space: ClassVar[Space] = {}
 
     @abstractmethod
     def fit(self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence) -> Predictor:
