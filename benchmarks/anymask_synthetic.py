@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from hashlib import sha256
+from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pages import fill
 
+from stablemiss.data import MaskedData
 from stablemiss.datasets import make_gaussian, make_gaussian_ind, make_gaussian_mix
 from stablemiss.evaluation.shift import score_under_shift
 from stablemiss.methods import AnyMask
@@ -31,6 +34,10 @@ POPULATIONS = {
 }
 
 
+# Most telling first, since a fit takes minutes.
+ORDER = (0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6)
+
+
 class Setting(NamedTuple):
     """What is drawn, how it is hidden in training, and how in the test."""
 
@@ -40,22 +47,31 @@ class Setting(NamedTuple):
     test_law: str
 
 
-def settings() -> list[Setting]:
-    """Those trained at 50% first: they fill most tables."""
-    at_half = [
-        Setting("Gaussian-Mix", "mar", 0.5, "mar"),
-        Setting("Gaussian-Mix", "mcar_window", 0.5, "mcar_window"),
-        Setting("Gaussian", "mcar_window", 0.5, "mcar_window"),
-        Setting("Gaussian", "mar", 0.5, "mar"),
-        Setting("Gaussian-Ind", "mcar_independent", 0.5, "mcar_independent"),
+def settings() -> list[tuple[Setting, ...]]:
+    """Groups that differ in the test law only, so that one fit serves all of a group."""
+    groups = [
+        (Setting("Gaussian", "mcar_window", 0.5, "mcar_window"),),
+        (Setting("Gaussian", "mar", 0.5, "mar"),),
+        (Setting("Gaussian-Ind", "mcar_independent", 0.5, "mcar_independent"),),
     ]
-    order = sorted(LEVELS, key=lambda level: -abs(level - 0.5))
-    others = [
-        Setting("Gaussian-Mix", law, level, test_law)
-        for level in order
-        for law, test_law in (("mar", "mar"), ("mcar_window", "mar"), ("mar", "mcar_window"))
-    ]
-    return list(dict.fromkeys(at_half + others))
+    for level in ORDER:
+        # Of the two laws, trained under MCAR it is tested under itself at one level only.
+        own = ("mcar_window", "mar") if level == 0.5 else ("mar",)
+        groups.append(tuple(Setting("Gaussian-Mix", "mar", level, test) for test in ("mar", "mcar_window")))
+        groups.append(tuple(Setting("Gaussian-Mix", "mcar_window", level, test) for test in own))
+    return groups
+
+
+class FittedOnce(AnyMask):
+    """AnyMask that answers a second call with the same rows by what it has learnt from them."""
+
+    last: ClassVar[tuple[bytes, Any]] = (b"", None)
+
+    def fit(self, train: MaskedData, *args: Any) -> Any:
+        rows = sha256(train.values.tobytes() + train.target.tobytes()).digest()
+        if rows != FittedOnce.last[0]:
+            FittedOnce.last = rows, super().fit(train, *args)
+        return FittedOnce.last[1]
 
 
 def stored() -> list[dict]:
@@ -70,7 +86,7 @@ def table(rows: list[dict]) -> str:
         + " |",
         "|" + "---|" * (len(LEVELS) + 1),
     ]
-    for setting in settings():
+    for setting in [setting for group in settings() for setting in group]:
         own = [row for row in rows if row["method"] == "anymask" and row["setting"] == list(setting)]
         if own:
             gaps = [
@@ -90,23 +106,22 @@ def main() -> None:
     parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
     RESULTS.parent.mkdir(exist_ok=True)
-    for setting in [] if options.only_print else settings():
-        for instance in options.instances:
-            done = {(row["seed"], *row["setting"]) for row in stored()}
-            if (instance, *setting) in done:
-                continue
-            print(instance, *setting, flush=True)
-            rows = score_under_shift(
-                POPULATIONS[setting.dataset](random_state=instance),
-                LAWS[setting.law](setting.level),
-                {"anymask": AnyMask()},
-                dataset=setting.dataset,
-                test_law=LAWS[setting.test_law](setting.level),
-                seed=instance,
-                progress=Bar(),
-            )
-            with RESULTS.open("a") as file:
-                file.writelines(json.dumps({**row, "setting": list(setting)}) + "\n" for row in rows)
+    jobs = product([] if options.only_print else settings(), options.instances)
+    for setting, instance in [(setting, instance) for group, instance in jobs for setting in group]:
+        if (instance, *setting) in {(row["seed"], *row["setting"]) for row in stored()}:
+            continue
+        print(instance, *setting, flush=True)
+        rows = score_under_shift(
+            POPULATIONS[setting.dataset](random_state=instance),
+            LAWS[setting.law](setting.level),
+            {"anymask": FittedOnce()},
+            dataset=setting.dataset,
+            test_law=LAWS[setting.test_law](setting.level),
+            seed=instance,
+            progress=Bar(),
+        )
+        with RESULTS.open("a") as file:
+            file.writelines(json.dumps({**row, "setting": list(setting)}) + "\n" for row in rows)
     print(table(stored()))
     fill("docs/methods/anymask.md", "synthetic", table(stored()))
 
