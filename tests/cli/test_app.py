@@ -5,7 +5,7 @@ import pytest
 
 import stablemiss
 
-COMMANDS = ("demo", "fit", "predict", "methods")
+COMMANDS = ("demo", "fit", "predict", "tune", "methods")
 
 
 def test_version_is_the_package_s(run):
@@ -25,7 +25,8 @@ def test_every_help_shows_an_example(run, command):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["fit", "--help"], ["predict", "absent.model", "absent.csv"]]
+    "arguments",
+    [["--help"], ["fit", "--help"], ["tune", "--help"], ["predict", "absent.model", "absent.csv"]],
 )
 def test_help_and_early_mistakes_do_not_wait_for_heavy_imports(arguments, tmp_path):
     script = (
@@ -36,7 +37,8 @@ def test_help_and_early_mistakes_do_not_wait_for_heavy_imports(arguments, tmp_pa
         "    main()\n"
         "except SystemExit:\n"
         "    pass\n"
-        "print(sorted({'torch', 'sklearn', 'lightgbm', 'pyarrow', 'matplotlib'} & set(sys.modules)))\n"
+        "print(sorted({'torch', 'sklearn', 'lightgbm', 'pyarrow', 'matplotlib', 'optuna'}"
+        " & set(sys.modules)))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path

@@ -27,6 +27,29 @@ def test_the_model_is_the_one_that_python_fits(run, houses, table):
     np.testing.assert_array_equal(got, expected.predict_proba(features))
 
 
+def test_hyper_parameters_are_json_or_a_file_of_it(run, houses, tmp_path):
+    (tmp_path / "params.json").write_text('{"ridge": 2.5}')
+    for params in ('{"ridge": 2.5}', "params.json"):
+        result = run("fit", houses, "--target", "price", "--method", "ols", "--params", params)
+        assert result.exit_code == 0, result.output
+        assert load_model("model.stablemiss").method_.ridge == 2.5
+
+
+def test_hyper_parameters_that_cannot_be_read_are_told_in_one_sentence(refuse, houses, tmp_path):
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "half.json").write_text('{"ridge": ')
+    command = ("fit", houses, "--target", "price", "--method", "ols", "--params")
+    assert "or a file; there is no absent.json" in refuse(*command, "absent.json")
+    assert "--params list.json should hold names and values" in refuse(*command, "list.json")
+    assert "--params half.json cannot be read as JSON" in refuse(*command, "half.json")
+    assert "cannot be read as JSON" in refuse(*command, "{ridge: 1}")
+    assert "'ols' has no hyper-parameter 'rigde'" in refuse(*command, '{"rigde": 1}')
+
+
+def test_help_says_where_the_methods_are_listed(run):
+    assert "stablemiss methods" in run("fit", "--help").stdout
+
+
 @pytest.mark.parametrize(
     ("values", "option", "kind"),
     [

@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_s
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from stablemiss import MissingClassifier, MissingRegressor
+from stablemiss import MissingClassifier, MissingRegressor, load_model
 from stablemiss.methods import METHODS, OLS, Boosting
 from stablemiss.seeding import to_rng
 
@@ -63,6 +63,50 @@ def test_a_method_by_name_has_its_default_parameters():
     by_name = MissingRegressor("boosting", random_state=0).fit(X, y)
     by_object = MissingRegressor(Boosting(), random_state=0).fit(X, y)
     np.testing.assert_array_equal(by_name.predict(X), by_object.predict(X))
+
+
+def test_a_method_by_name_takes_its_parameters_beside():
+    X, y = draw()
+    by_name = MissingRegressor("ols", params={"ridge": 5.0}, random_state=0).fit(X, y)
+    by_object = MissingRegressor(OLS(ridge=5.0), random_state=0).fit(X, y)
+    np.testing.assert_array_equal(by_name.predict(X), by_object.predict(X))
+    assert by_name.method_.get_params() == OLS(ridge=5.0).get_params()
+
+
+@pytest.mark.parametrize("kind", [MissingRegressor, MissingClassifier])
+def test_params_are_kept_as_they_came_through_clone_set_params_and_a_file(kind, tmp_path):
+    X, y = draw()
+    params = {"n_leaves": 4, "n_trees": 30}
+    model = kind("boosting", params=params, random_state=0)
+    assert model.get_params()["params"] is params
+    assert clone(model).params == params
+    assert clone(model).set_params(params={"n_leaves": 8}).params == {"n_leaves": 8}
+    model.fit(X, y > 0).save(tmp_path / "model")
+    assert params == {"n_leaves": 4, "n_trees": 30}
+    loaded = load_model(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_grid_search_over_params():
+    X, y = draw()
+    grid = {"params": [None, {"ridge": 1e3}]}
+    search = GridSearchCV(MissingRegressor("ols", random_state=0), grid, cv=3).fit(X, y)
+    assert search.best_params_ == {"params": None}
+
+
+def test_params_that_do_not_fit_are_refused_in_a_sentence():
+    X, y = draw()
+    with pytest.raises(ValueError, match=r"'ols' has no hyper-parameter 'rigde'; .*: 'inputs', 'ridge'\."):
+        MissingRegressor("ols", params={"rigde": 1.0}).fit(X, y)
+    with pytest.raises(
+        ValueError, match=r"'constant' has no hyper-parameter 'ridge'; those it has are: none\."
+    ):
+        MissingRegressor("constant", params={"ridge": 1.0}).fit(X, y)
+    with pytest.raises(ValueError, match=r"given by name, but method is OLS\(\).*method='ols' and params"):
+        MissingRegressor(OLS(), params={}).fit(X, y)
+    with pytest.raises(ValueError, match=r"must be a dictionary.*or None, but is \['ridge'\]"):
+        MissingRegressor("ols", params=["ridge"]).fit(X, y)
 
 
 def test_the_default_method_exists():

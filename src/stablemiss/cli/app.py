@@ -11,6 +11,7 @@ from stablemiss.cli.demo import demo
 from stablemiss.cli.fit import fit
 from stablemiss.cli.methods import methods
 from stablemiss.cli.predict import predict
+from stablemiss.cli.tune import tune
 
 app = typer.Typer(
     name="stablemiss",
@@ -41,4 +42,7 @@ def _options(
 app.command(epilog="Example:  stablemiss demo --seed 1 --train-level 0.5")(demo)
 app.command(epilog="Example:  stablemiss fit houses.csv --target price --model houses.stablemiss")(fit)
 app.command(epilog="Example:  stablemiss predict houses.stablemiss new.csv --output prices.csv")(predict)
+app.command(
+    epilog="Example:  stablemiss tune houses.csv --target price --method boosting --study houses.journal"
+)(tune)
 app.command(epilog="Example:  stablemiss methods")(methods)

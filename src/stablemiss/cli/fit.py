@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,75 +19,135 @@ if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
 
+# What `fit` and `tune` ask alike.
+Data = Annotated[Path, typer.Argument(help="Table to learn from: .csv, .csv.gz or .parquet.")]
+Target = Annotated[str, typer.Option(help="Column to predict.")]
+MethodName = Annotated[str, typer.Option(help="How to learn; see: stablemiss methods.")]
+Params = Annotated[
+    str | None,
+    typer.Option(
+        help="Hyper-parameters of the method: JSON such as '{\"ridge\": 0.1}', or a file of it as "
+        "`stablemiss tune` writes.",
+        show_default=False,
+    ),
+]
+Classify = Annotated[
+    bool | None,
+    typer.Option(
+        "--classify/--regress",
+        help="Predict classes or numbers; by default numbers where the target is numeric.",
+        show_default=False,
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(help="Column to leave out, such as a row number; repeat for several.", show_default=False),
+]
+Category = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column whose numbers are names, such as a code; repeat for several.", show_default=False
+    ),
+]
+
 
 def fit(
-    data: Annotated[Path, typer.Argument(help="Table to learn from: .csv, .csv.gz or .parquet.")],
-    target: Annotated[str, typer.Option(help="Column to predict.")],
-    method: Annotated[str, typer.Option(help="How to learn; see: stablemiss methods.")] = "em_mixture",
+    data: Data,
+    target: Target,
+    method: MethodName = "em_mixture",
+    params: Params = None,
     model: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.stablemiss"),
-    classify: Annotated[
-        bool | None,
-        typer.Option(
-            "--classify/--regress",
-            help="Predict classes or numbers; by default numbers where the target is numeric.",
-            show_default=False,
-        ),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column to leave out, such as a row number; repeat for several.", show_default=False
-        ),
-    ] = None,
-    category: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Column whose numbers are names, such as a code; repeat for several.", show_default=False
-        ),
-    ] = None,
+    classify: Classify = None,
+    ignore: Ignore = None,
+    category: Category = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.", min=0)] = 0,
 ) -> None:
     """Learn to predict one column of a table from the others, whatever is missing in them."""
     with plain_errors():
         check_readable(data)
         check_folder(model)
-        ignore, category = ignore or [], category or []
-        table = read_table(data, text_columns=category)
-        for name in [target, *ignore, *category]:
-            check_column(table, name, data)
-        if not classify and target not in category:
-            check_is_no_slip(table, target, data, "If they are names of classes, use --classify.")
-        table, n_left_out = with_target(table, target, data)
-        is_numeric, y = to_target(table, target, data)
-        if classify is None:
-            classify = not is_numeric
-        if not classify and not is_numeric:
-            raise ValueError(
-                f"Column {target!r} of {data} holds text, so it can only be classified: use --classify."
-            )
-        features = table.drop_columns(list(dict.fromkeys([target, *ignore])))
-        if not features.num_columns:
-            raise ValueError(f"{data} has no columns left to predict {target!r} from.")
-        check_features(features, category, data)
+        settings = read_params(params)
+        rows = read_rows(data, target, classify, ignore or [], category or [])
+        features = rows.features
 
         # Torch and scikit-learn take seconds to load: only now, when the arguments are known to be right.
         from stablemiss.estimators import MissingClassifier, MissingRegressor
 
-        kind = MissingClassifier if classify else MissingRegressor
+        kind = MissingClassifier if rows.classify else MissingRegressor
         start = monotonic()
-        estimator = kind(method=method, random_state=seed, verbose=sys.stderr.isatty()).fit(features, y)
+        estimator = kind(method=method, params=settings, random_state=seed, verbose=sys.stderr.isatty())
+        estimator.fit(features, rows.target)
         seconds = monotonic() - start
         estimator.save(model)
         share = sum(column.null_count for column in features.columns) / (
             features.num_rows * features.num_columns
         )
-        left_out = f" ({n_left_out:,} without {target!r} left out)" if n_left_out else ""
-        task = "classification" if classify else "regression"
+        left_out = f" ({rows.n_left_out:,} without {target!r} left out)" if rows.n_left_out else ""
+        task = "classification" if rows.classify else "regression"
         typer.echo(
             f"Learnt {target!r} from {features.num_rows:,} rows{left_out} and {features.num_columns:,} "
             f"columns with {share:.1%} of their cells missing: {method}, {task}, {seconds:.1f} s."
         )
         typer.echo(f"Model: {model}")
+
+
+class LearningRows(NamedTuple):
+    """What a file holds to learn from."""
+
+    features: pyarrow.Table
+    target: NDArray[Any]
+    classify: bool
+    n_left_out: int
+
+
+def read_rows(
+    data: Path, target: str, classify: bool | None, ignore: list[str], category: list[str]
+) -> LearningRows:
+    """The rows of a file whose target is known, after all checks that take no time."""
+    table = read_table(data, text_columns=category)
+    for name in [target, *ignore, *category]:
+        check_column(table, name, data)
+    if not classify and target not in category:
+        check_is_no_slip(table, target, data, "If they are names of classes, use --classify.")
+    table, n_left_out = with_target(table, target, data)
+    is_numeric, y = to_target(table, target, data)
+    if classify is None:
+        classify = not is_numeric
+    if not classify and not is_numeric:
+        raise ValueError(
+            f"Column {target!r} of {data} holds text, so it can only be classified: use --classify."
+        )
+    features = table.drop_columns(list(dict.fromkeys([target, *ignore])))
+    if not features.num_columns:
+        raise ValueError(f"{data} has no columns left to predict {target!r} from.")
+    check_features(features, category, data)
+    return LearningRows(features, y, classify, n_left_out)
+
+
+def read_params(given: str | None) -> dict[str, Any] | None:
+    """Hyper-parameters from JSON, or from a file of it.
+
+    Examples
+    --------
+    >>> read_params('{"depth": 5}')
+    {'depth': 5}
+    """
+    if given is None:
+        return None
+    text = given
+    if not given.lstrip().startswith("{"):
+        if not Path(given).is_file():
+            raise ValueError(
+                f"--params takes JSON such as '{{\"ridge\": 0.1}}', or a file; there is no {given}."
+            )
+        text = Path(given).read_text()
+    try:
+        params = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"--params {given} cannot be read as JSON: {error}.") from error
+    if not isinstance(params, dict):
+        raise ValueError(f'--params {given} should hold names and values, as in {{"ridge": 0.1}}.')
+    return params
 
 
 def check_features(features: pyarrow.Table, categories: list[str], path: Path) -> None:

@@ -12,3 +12,4 @@ def methods() -> None:
     width = max(map(len, METHODS))
     for name, method in METHODS.items():
         typer.echo(f"{name:<{width}}  {(method.__doc__ or '').strip().splitlines()[0]}")
+    typer.echo("\nEach predicts numbers and classes.")

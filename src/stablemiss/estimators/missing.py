@@ -15,6 +15,7 @@ class AnyMethodEstimator(MissingEstimator):
     """An estimator whose method is a parameter, given by name or with its hyper-parameters."""
 
     method: str | Method
+    params: dict[str, Any] | None
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, also those of the method where it is a `Method` and not only named.
@@ -33,12 +34,44 @@ class AnyMethodEstimator(MissingEstimator):
         if nested and not isinstance(method, Method):
             raise ValueError(
                 f"{nested[0]} sets a hyper-parameter of the method, but the method is only named: {method!r}."
-                " Pass a Method instead, such as method=Boosting() from stablemiss.methods."
+                f" Pass params={{{nested[0].removeprefix('method__')!r}: ...}} instead, or a Method such as"
+                " Boosting() from stablemiss.methods."
             )
         return super().set_params(**params)
 
     def _chosen_method(self, columns: Sequence[str] | None) -> Method:
-        return to_method(self.method)
+        return to_method_with(self.method, self.params)
+
+
+def to_method_with(method: str | Method, params: dict[str, Any] | None) -> Method:
+    """A method from its name and some of its hyper-parameters, or a copy of one that has them already.
+
+    Examples
+    --------
+    >>> to_method_with("boosting", {"thinning": 6})
+    Boosting(thinning=6)
+    """
+    chosen = to_method(method)
+    if params is None:
+        return chosen
+    if isinstance(method, Method):
+        raise ValueError(
+            f"params are for a method given by name, but method is {method!r}, which has its own. Set them "
+            f"there, or pass method={chosen.name!r} and params."
+        )
+    if not isinstance(params, dict):
+        raise ValueError(
+            "params must be a dictionary of hyper-parameters, such as {'ridge': 0.1}, or None, but is "
+            f"{params!r}."
+        )
+    known = chosen.get_params(deep=False)
+    unknown = [name for name in params if name not in known]
+    if unknown:
+        has = ", ".join(map(repr, known)) or "none"
+        raise ValueError(
+            f"The method {method!r} has no hyper-parameter {unknown[0]!r}; those it has are: {has}."
+        )
+    return chosen.set_params(**params)
 
 
 class MissingRegressor(RegressorMixin, AnyMethodEstimator):
@@ -50,6 +83,9 @@ class MissingRegressor(RegressorMixin, AnyMethodEstimator):
         A name in ``stablemiss.methods.METHODS``, or a method with its hyper-parameters, for instance
         ``EMMixture(n_components=3)``. The default, "em_mixture", models columns and target jointly and so
         stays right when the missingness changes.
+    params : dict, optional
+        Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; those not in it keep their
+        defaults.
     validation_fraction : float
         Share of the rows held out to decide when to stop and how large to be. Raising it makes that
         choice steadier and leaves fewer rows to learn from.
@@ -87,6 +123,7 @@ class MissingRegressor(RegressorMixin, AnyMethodEstimator):
         self,
         method: str | Method = "em_mixture",
         *,
+        params: dict[str, Any] | None = None,
         validation_fraction: float = 0.15,
         random_state: Any = None,
         on_unseen_missing: OnUnseenMissing = "warn",
@@ -95,6 +132,7 @@ class MissingRegressor(RegressorMixin, AnyMethodEstimator):
         verbose: bool = False,
     ):
         self.method = method
+        self.params = params
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.on_unseen_missing = on_unseen_missing
@@ -112,6 +150,9 @@ class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
         A name in ``stablemiss.methods.METHODS``, or a method with its hyper-parameters, for instance
         ``Boosting(thinning=6)``. The default, "em_mixture", models the columns and the class jointly and so
         stays right when the missingness changes.
+    params : dict, optional
+        Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; those not in it keep their
+        defaults.
     validation_fraction : float
         Share of the rows held out, alike in every class, to decide when to stop and how large to be.
         Raising it makes that choice steadier and leaves fewer rows to learn from.
@@ -149,6 +190,7 @@ class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
         self,
         method: str | Method = "em_mixture",
         *,
+        params: dict[str, Any] | None = None,
         validation_fraction: float = 0.15,
         random_state: Any = None,
         on_unseen_missing: OnUnseenMissing = "warn",
@@ -157,6 +199,7 @@ class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
         verbose: bool = False,
     ):
         self.method = method
+        self.params = params
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.on_unseen_missing = on_unseen_missing

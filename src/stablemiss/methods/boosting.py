@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.missingness import Thinning
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
@@ -101,6 +102,12 @@ class Boosting(Method):
 
     name: ClassVar[str] = "boosting"
     predictor: ClassVar[type[Predictor]] = BoostingPredictor
+    space: ClassVar[Space] = {
+        "thinning": Choice(0, 3, 6),
+        "learning_rate": Range(0.01, 0.2, log=True),
+        "n_leaves": Range(4, 128, log=True),
+        "min_rows_per_leaf": Range(5, 100, log=True),
+    }
 
     def __init__(
         self,

@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 
 from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.space import Choice, Space
 from stablemiss.mixture import RIDGES, GaussianMixture, MixtureFit, Rows
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
@@ -120,6 +121,10 @@ class EMMixture(Method):
 
     name: ClassVar[str] = "em_mixture"
     predictor: ClassVar[type[Predictor]] = EMMixturePredictor
+    space: ClassVar[Space] = {
+        "n_components": Choice("auto", 1, 2, 3, 4, 6, 8),
+        "ridge": Choice("auto", *RIDGES),
+    }
 
     def __init__(
         self,

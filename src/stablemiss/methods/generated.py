@@ -17,6 +17,7 @@ from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
 from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.network import NetworkPredictor, check_at_least, judged, train_network
+from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import GeneratedMLP
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
@@ -50,6 +51,15 @@ class GeneratedRegression(Method):
     """
 
     predictor: ClassVar[type[Predictor]] = GeneratedPredictor
+    # PAPER: 1 to 3 layers of 128 to 4096 units. DEVIATION: up to 1024 because φ overfits long before, and
+    # from no layer and 32 units on because small tables ask for less.
+    space: ClassVar[Space] = {
+        "architecture": Choice("linear", "mlp"),
+        "hidden": Choice(32, 64, 128, 256, 512, 1024),
+        "layers": Choice(0, 1, 2, 3),
+        "learning_rate": Range(1e-4, 1e-2, log=True),
+        "weight_decay": Range(0.1, 10.0, log=True),
+    }
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Form, Weighting, weigh_rows
 from stablemiss.methods.generated import GeneratedRegression
+from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 
@@ -28,7 +29,7 @@ LARGEST = 32768
 
 
 class StableMiss(GeneratedRegression):
-    """Let the mask choose the predictor: g(x ⊙ m; φ(m)), a network g whose parameters a network φ generates.
+    """Let the mask choose the predictor: g(x ⊙ m; φ(m)), whose parameters a network φ generates.
 
     Each set of observed columns gets a predictor of its own, and similar masks get similar ones, also masks
     that training never showed. Before that, rows may be weighted so that columns and mask bits look
@@ -90,6 +91,13 @@ class StableMiss(GeneratedRegression):
     """
 
     name: ClassVar[str] = "stablemiss"
+    # PAPER: γ in 0.1, 0.2, 0.5, 1, 2, 5, 10. DEVIATION: as `strength`, a share of the critical γ, because the
+    # same γ is nothing to one table and everything to another.
+    space: ClassVar[Space] = {
+        **GeneratedRegression.space,
+        "decorrelate": Choice(*TERMS_OF),
+        "strength": Range(0.05, 0.8, log=True),
+    }
 
     def __init__(
         self,

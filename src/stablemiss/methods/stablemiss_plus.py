@@ -12,6 +12,7 @@ from typing import ClassVar, Literal
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting, transport_weights
 from stablemiss.methods.generated import GeneratedRegression
+from stablemiss.methods.space import Range, Space
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 
@@ -46,6 +47,7 @@ patience, device
     """
 
     name: ClassVar[str] = "stablemiss_plus"
+    space: ClassVar[Space] = {**GeneratedRegression.space, "strength": Range(0.05, 0.8, log=True)}
 
     def __init__(
         self,

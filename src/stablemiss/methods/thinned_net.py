@@ -13,6 +13,7 @@ from torch import Tensor
 from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.network import NetworkPredictor
+from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.missingness import Thinning
 from stablemiss.networks import ColumnNet
 from stablemiss.networks.columns import D_CODE
@@ -88,6 +89,14 @@ class ThinnedNet(Method):
 
     name: ClassVar[str] = "thinned_net"
     predictor: ClassVar[type[Predictor]] = ThinnedNetPredictor
+    space: ClassVar[Space] = {
+        "width": Choice(128, 256, 512),
+        "depth": Choice(1, 2, 3, 4),
+        "n_pieces": Choice(16, 32, 64),
+        "fill": Range(0.0, 1.0),
+        "learning_rate": Range(3e-4, 1e-2, log=True),
+        "weight_decay": Range(1e-3, 1.0, log=True),
+    }
 
     def __init__(
         self,

@@ -1,0 +1,12 @@
+"""Search a method's hyper-parameters: trials judged on held-out rows, kept in a file, resumed and shared."""
+
+from importlib.util import find_spec
+
+if find_spec("optuna") is None:
+    raise ImportError('Tuning needs optuna; install with: pip install "stablemiss[tune]".')
+
+from stablemiss.methods.space import Choice, Range, Space
+from stablemiss.tuning.search import Trial
+from stablemiss.tuning.tune import Tuned, tune
+
+__all__ = ["Choice", "Range", "Space", "Trial", "Tuned", "tune"]

@@ -1,0 +1,317 @@
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from stablemiss import MissingClassifier, MissingRegressor, StableMissRegressor
+from stablemiss.methods import OLS
+from stablemiss.missingness import MCARIndependent
+from stablemiss.progress import Silence
+from stablemiss.tuning import Choice, Range, tune
+
+RIDGE = {"ridge": Range(1e-3, 1e3, log=True)}
+# In a process of its own, slow enough to be met in the middle of its trials.
+SLOW = """
+import sys, time
+import numpy as np
+from stablemiss import MissingRegressor
+from stablemiss.methods import OLS
+from stablemiss.tuning import Range, tune
+
+fit = OLS.fit
+def slow(*arguments):
+    time.sleep(0.15)
+    return fit(*arguments)
+OLS.fit = slow
+with np.load("table.npz") as table:
+    X, y = table["X"], table["y"]
+space = {"ridge": Range(1e-3, 1e3, log=True)}
+tune(MissingRegressor("ols"), X, y, n_trials=int(sys.argv[1]), space=space, study="study.journal")
+"""
+
+
+def losses(tuned):
+    return [trial.loss for trial in tuned.trials]
+
+
+def n_complete(path):
+    """Trials with a loss, read from the file without optuna: lines that set a trial's state to 1."""
+    lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return sum(line["op_code"] == 6 and line["state"] == 1 for line in lines)
+
+
+@pytest.fixture
+def other(table, tmp_path):
+    """Starts another process on the same study, and waits until it has ended some trials."""
+    np.savez(tmp_path / "table.npz", X=table[0], y=table[1])
+    started = []
+
+    def start(n_trials, n_first):
+        process = subprocess.Popen([sys.executable, "-c", SLOW, str(n_trials)], cwd=tmp_path)
+        started.append(process)
+        path = tmp_path / "study.journal"
+        while not path.exists() or n_complete(path) < n_first:
+            assert process.poll() is None
+            time.sleep(0.01)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_trial_is_the_estimator_as_given_and_the_end_is_never_worse(table, shelf, seed):
+    tuned = tune(MissingRegressor(shelf(height=0.3)), *table, n_trials=12, random_state=seed)
+    first = tuned.trials[0]
+    assert first.params == {"height": 0.3, "paint": "white"}
+    assert [trial.is_given for trial in tuned.trials] == [True] + [False] * 11
+    assert tuned.loss == min(losses(tuned)) <= first.loss
+    assert abs(tuned.params["height"]) < 0.8
+
+
+def test_values_given_need_not_lie_in_the_space(table, shelf):
+    tuned = tune(MissingRegressor(shelf(height=0.0, paint="none")), *table, n_trials=3)
+    assert tuned.trials[0].params == {"height": 0.0, "paint": "none"}
+    assert all(trial.params["paint"] in ("white", (1, 2)) for trial in tuned.trials[1:])
+
+
+def test_classes_and_several_outputs_and_frames_with_text_are_tuned(table):
+    X, y = table
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(town=np.where(y > 0, "here", None))
+    labels = np.where(y > 1, "high", "low")
+    classes = tune(
+        MissingClassifier("ols"), frame, labels, n_trials=3, space=RIDGE, test_law=MCARIndependent(0.5)
+    )
+    assert 0 < classes.loss < 0.7
+    assert classes.estimator().fit(frame, labels).score(frame, labels) > 0.8
+    several = tune(MissingRegressor("ols"), frame, np.column_stack([y, -y]), n_trials=2, space=RIDGE)
+    assert 0 < several.loss < 1.4
+
+
+def test_a_test_law_makes_trials_harder(table):
+    plain, hidden = (
+        tune(MissingRegressor("ols"), *table, n_trials=1, space=RIDGE, test_law=law)
+        for law in (None, MCARIndependent(0.8))
+    )
+    assert hidden.loss > 1.2 * plain.loss
+
+
+def test_rows_of_weight_zero_count_as_absent_and_weights_as_they_are(table):
+    X, y = table
+    weight = np.where(np.arange(60) < 40, 2.0, 0.0)
+    weighted = tune(MissingRegressor("ols"), X, y, n_trials=2, space=RIDGE, sample_weight=weight)
+    fewer = tune(MissingRegressor("ols"), X[:40], y[:40], n_trials=2, space=RIDGE)
+    np.testing.assert_allclose(losses(weighted), losses(fewer))
+
+
+@pytest.mark.parametrize("method", ["ols", OLS(inputs="mask")])
+def test_the_estimator_it_returns_is_the_one_given_but_for_the_best_hyper_parameters(table, method):
+    params = {"inputs": "mask"} if method == "ols" else None
+    given = MissingRegressor(method, params=params, max_one_hot=3, random_state=7)
+    before = repr(given)
+    tuned = tune(given, *table, n_trials=4, space=RIDGE)
+    best = min(tuned.trials, key=lambda trial: trial.loss)
+    made = tuned.estimator()
+    assert made.max_one_hot == 3
+    assert made.random_state == 7
+    assert made.fit(*table).method_.get_params() == {"inputs": "mask", "ridge": best.params["ridge"]}
+    by_name = MissingRegressor("ols", params=tuned.params)
+    assert by_name.fit(*table).method_.get_params() == made.method_.get_params()
+    assert repr(given) == before
+
+
+def test_the_same_seed_tries_the_same_and_another_something_else(table):
+    first, again, other = (
+        tune(MissingRegressor("ols"), *table, n_trials=14, space=RIDGE, random_state=seed)
+        for seed in (3, 3, 4)
+    )
+    assert [trial.params for trial in first.trials] == [trial.params for trial in again.trials]
+    assert losses(first) == losses(again)
+    assert first.trials[1].params != other.trials[1].params
+
+
+def test_the_random_state_of_the_process_is_untouched(table):
+    def states():
+        return str(np.random.get_state()), random.getstate(), torch.get_rng_state().tolist()  # noqa: NPY002
+
+    before = states()
+    tune(MissingRegressor("ols"), *table, n_trials=12, space=RIDGE)
+    assert states() == before
+
+
+def test_nothing_is_said_on_standard_error(table, capfd, tmp_path):
+    tune(MissingRegressor("ols"), *table, n_trials=2, space=RIDGE, study=tmp_path / "study.journal")
+    assert capfd.readouterr().err == ""
+
+
+def test_a_search_in_steps_ends_as_one_in_a_single_go_and_repeats_nothing(table, shelf, tmp_path):
+    path = tmp_path / "study.journal"
+    for n_trials in (2, 5, 5, 13):
+        steps = tune(MissingRegressor(shelf()), *table, n_trials=n_trials, study=path)
+        assert len(steps.trials) == n_trials
+    assert len(shelf.heights) == 13
+    whole = tune(MissingRegressor(shelf()), *table, n_trials=13)
+    assert [trial.params for trial in steps.trials] == [trial.params for trial in whole.trials]
+    assert steps.params == whole.params
+
+
+def test_what_was_tried_already_is_not_fitted_again(table, shelf):
+    space = {"height": Choice(0.5, 1.0)}
+    tuned = tune(MissingRegressor(shelf()), *table, n_trials=20, space=space)
+    assert len(tuned.trials) == 20
+    assert sorted(shelf.heights) == [0.5, 1.0]
+    assert tuned.params["height"] == 0.5
+
+
+def test_a_search_goes_on_after_its_process_was_killed(table, other, tmp_path):
+    """The trial it was at is lost, no other; as many end as were asked for."""
+    process = other(n_trials=1000, n_first=3)
+    # From the end of a trial into the next.
+    time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    path = tmp_path / "study.journal"
+    n_before = n_complete(path)
+    before = path.read_bytes()
+    tuned = tune(MissingRegressor("ols"), *table, n_trials=n_before + 4, space=RIDGE, study=path)
+    assert len(tuned.trials) == n_complete(path) == n_before + 4
+    assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+    assert sum(trial.is_given for trial in tuned.trials) == 1
+
+
+def test_two_processes_share_one_study(table, other, tmp_path):
+    process = other(n_trials=30, n_first=2)
+    path = tmp_path / "study.journal"
+    ours = tune(MissingRegressor("ols"), *table, n_trials=30, space=RIDGE, study=path)
+    assert process.wait() == 0
+    # The other one was in the midst of a trial when the last was done here.
+    assert 30 <= n_complete(path) <= 31
+    assert len(ours.trials) in (30, 31)
+    writers = {json.loads(line)["worker_id"] for line in path.read_text().splitlines()}
+    assert len(writers) == 2
+    tried = [trial.params["ridge"] for trial in ours.trials]
+    assert len(set(tried)) == len(tried)
+
+
+def test_trials_run_in_processes_of_their_own(table):
+    space = {"ridge": Choice(1e-3, 1.0, 1e3)}
+    tuned = tune(MissingRegressor("ols"), *table, n_trials=3, space=space, n_jobs=2)
+    alone = tune(MissingRegressor("ols"), *table, n_trials=1, space=space)
+    assert len(tuned.trials) == 3
+    assert tuned.trials[0].loss == alone.loss
+
+
+def test_a_trial_that_raises_is_kept_with_its_reason_and_ends_nothing(table, shelf, tmp_path):
+    path = tmp_path / "study.journal"
+    for _ in range(2):
+        tuned = tune(MissingRegressor(shelf(height=1.9, breaks_at=0.5)), *table, n_trials=12, study=path)
+    failed = [trial for trial in tuned.trials if trial.loss is None]
+    assert 0 < len(failed) < 12
+    assert failed[0].failure == "ArithmeticError: a shelf at 1.9"
+    assert tuned.params["height"] < 0.5
+    assert len(shelf.heights) == 12
+
+
+def test_a_loss_that_is_no_number_is_a_failure(table, shelf):
+    tuned = tune(MissingRegressor(shelf(height=np.nan)), *table, n_trials=2)
+    assert tuned.trials[0].failure == "the loss is nan"
+
+
+def test_if_all_trials_fail_the_first_reason_is_told(table, shelf):
+    with pytest.raises(
+        ValueError, match=r"None of 3 trials of 'shelf'.*first: ArithmeticError: a shelf at 1\.0"
+    ):
+        tune(MissingRegressor(shelf(breaks_at=-9)), *table, n_trials=3)
+
+
+def test_no_trial_begins_after_the_timeout(table, shelf, tmp_path):
+    with pytest.raises(ValueError, match="None of 0 trials of 'shelf' gave a loss before the timeout"):
+        tune(MissingRegressor(shelf()), *table, timeout=0)
+    path = tmp_path / "study.journal"
+    tune(MissingRegressor(shelf()), *table, n_trials=2, study=path)
+    assert len(tune(MissingRegressor(shelf()), *table, study=path, timeout=0).trials) == 2
+
+
+def test_progress_is_told_how_many_trials_ended(table, shelf):
+    told = []
+
+    class Told(Silence):
+        def start(self, what, total=None):
+            told.append((what, total))
+
+        def update(self, done, note=""):
+            told.append(done)
+
+        def finish(self):
+            told.append("end")
+
+    tune(MissingRegressor(shelf()), *table, n_trials=3, progress=Told())
+    assert told == [("tuning shelf", 3), 1, 2, 3, "end"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"estimator": MissingRegressor("boosting"), "space": None},
+            "method is ols, but here it is boosting",
+        ),
+        (
+            {"estimator": MissingClassifier("ols"), "y": np.arange(60) % 2},
+            "estimator is MissingRegressor, but",
+        ),
+        ({"estimator": MissingRegressor("ols", max_one_hot=2)}, "setting of what is not searched is"),
+        ({"estimator": MissingRegressor("ols", params={"ridge": 5.0})}, "first trial is {'ridge': "),
+        ({"space": {"ridge": Range(1.0, 2.0)}}, "space is {'ridge': Range"),
+        ({"random_state": 1}, "random_state is 0, but here it is 1"),
+        ({"valid_fraction": 0.3}, "valid_fraction is 0.2, but here it is 0.3"),
+        ({"test_law": MCARIndependent(0.5)}, "fingerprint of table, target, weights and test law is"),
+        ({"y": np.arange(60.0)}, "fingerprint of table, target, weights and test law is"),
+        ({"sample_weight": np.arange(1.0, 61.0)}, "fingerprint of table, target, weights and test law is"),
+    ],
+)
+def test_the_file_of_another_search_is_refused_and_stays_as_it_was(table, tmp_path, change, message):
+    path = tmp_path / "study.journal"
+    arguments = dict(zip("Xy", table, strict=True)) | {"space": RIDGE, "study": path, "n_trials": 1}
+    tune(MissingRegressor("ols"), **arguments)
+    before = path.read_bytes()
+    arguments = {"estimator": MissingRegressor("ols"), **arguments, **change}
+    with pytest.raises(ValueError, match=re.escape(f"belongs to another search: its {message}")):
+        tune(**arguments)
+    assert path.read_bytes() == before
+
+
+def test_mistakes_are_told_in_a_sentence(table):
+    X, y = table
+    ols = MissingRegressor("ols")
+    with pytest.raises(
+        TypeError, match=r"takes a MissingRegressor or a MissingClassifier.*got StableMissRegressor"
+    ):
+        tune(StableMissRegressor(), X, y)
+    with pytest.raises(ValueError, match="'ols' names nothing to search"):
+        tune(ols, X, y)
+    with pytest.raises(
+        ValueError, match="space names 'rigde', but the hyper-parameters of 'ols' are: 'inputs', 'ridge'"
+    ):
+        tune(ols, X, y, space={"rigde": Range(0, 1)})
+    with pytest.raises(ValueError, match=r"Range or a Choice for 'ridge'.*gives \[0, 1\]"):
+        tune(ols, X, y, space={"ridge": [0, 1]})
+    for name, value in {"n_trials": 0, "random_state": None, "valid_fraction": 1.0, "n_jobs": 0}.items():
+        with pytest.raises(ValueError, match=f"{name} must .* but is {value!r}"):
+            tune(ols, X, y, space=RIDGE, **{name: value})
+    with pytest.raises(ValueError, match=r"at least 3 rows.*got 2"):
+        tune(ols, X[:2], y[:2], space=RIDGE)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        tune(ols, X, y, space=RIDGE, study="no/study.journal")
