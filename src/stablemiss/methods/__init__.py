@@ -5,24 +5,45 @@ from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.constant import Constant
 from stablemiss.methods.em_mixture import EMMixture
+from stablemiss.methods.miwae import MIWAE
+from stablemiss.methods.neumiss import NeuMiss
 from stablemiss.methods.ols import OLS
+from stablemiss.methods.p_bigan import PBiGAN
+from stablemiss.methods.partial_vae import PartialVAE
 from stablemiss.methods.stablemiss import StableMiss
 from stablemiss.methods.stablemiss_plus import StableMissPlus
 from stablemiss.methods.thinned_net import ThinnedNet
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
-    for method in (Constant, OLS, EMMixture, Boosting, StableMiss, StableMissPlus, ThinnedNet, AnyMask)
+    for method in (
+        Constant,
+        OLS,
+        EMMixture,
+        Boosting,
+        NeuMiss,
+        PartialVAE,
+        MIWAE,
+        PBiGAN,
+        StableMiss,
+        StableMissPlus,
+        ThinnedNet,
+        AnyMask,
+    )
 }
 
 __all__ = [
     "METHODS",
+    "MIWAE",
     "OLS",
     "AnyMask",
     "Boosting",
     "Constant",
     "EMMixture",
     "Method",
+    "NeuMiss",
+    "PBiGAN",
+    "PartialVAE",
     "Predictor",
     "StableMiss",
     "StableMissPlus",

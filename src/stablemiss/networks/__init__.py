@@ -2,6 +2,26 @@
 
 from stablemiss.networks.columns import ColumnNet
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
+from stablemiss.networks.latent import PointNet, averaged, gaussian_divergence, hide_half, label_columns
+from stablemiss.networks.miwae import MIWAENet
 from stablemiss.networks.mlp import MLP
+from stablemiss.networks.neumiss import NeuMissNet
+from stablemiss.networks.p_bigan import PairCritic, PBiGANNet
+from stablemiss.networks.partial_vae import PartialVAENet
 
-__all__ = ["MLP", "ColumnNet", "GeneratedMLP", "ParameterGenerator"]
+__all__ = [
+    "MLP",
+    "ColumnNet",
+    "GeneratedMLP",
+    "MIWAENet",
+    "NeuMissNet",
+    "PBiGANNet",
+    "PairCritic",
+    "ParameterGenerator",
+    "PartialVAENet",
+    "PointNet",
+    "averaged",
+    "gaussian_divergence",
+    "hide_half",
+    "label_columns",
+]

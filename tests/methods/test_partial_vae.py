@@ -1,0 +1,27 @@
+"""Partial VAE as a method."""
+
+import numpy as np
+import pytest
+import torch
+
+from stablemiss.data import MaskedData
+from stablemiss.methods import PartialVAE
+from stablemiss.progress import Silence
+from stablemiss.tasks import Regression
+
+
+@pytest.mark.parametrize("drop", [0.0, 0.3, 0.7, 1.0])
+def test_cells_are_dropped_at_the_published_rate(drop):
+    """The chance of each is min(U, p): p − p²/2 on average."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        keep = PartialVAE(drop=drop)._keep(torch.ones(2000, 20))
+    assert float(1 - keep.mean()) == pytest.approx(drop - drop**2 / 2, abs=0.01)
+
+
+@pytest.mark.parametrize(("params", "message"), [({"noise": 0.0}, "variances"), ({"drop": 1.5}, "chance")])
+def test_impossible_parameters_are_refused_in_words(params, message):
+    data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
+    task = Regression.of(np.zeros(4))
+    with pytest.raises(ValueError, match=message):
+        PartialVAE(**params).fit(data, data, task, np.random.default_rng(0), Silence())
