@@ -16,10 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
-import platform
-import resource
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -28,6 +25,7 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
+from processes import in_own_process, peak_memory
 
 from stablemiss import AnyMaskRegressor, MissingRegressor
 from stablemiss.data import Floats
@@ -116,19 +114,6 @@ def seconds_to_predict(model: Any, X: Floats) -> float:
     start = perf_counter()
     model.predict(X)
     return perf_counter() - start
-
-
-def peak_memory() -> int:
-    """The most bytes this process has held so far."""
-    # Linux counts in KiB, macOS in bytes. A new process starts with its parent's peak, which therefore must
-    # never hold a table.
-    unit = 1 if platform.system() == "Darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def in_own_process(function: Callable, *arguments: Any) -> Any:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
 
 
 def stored() -> list[dict]:
