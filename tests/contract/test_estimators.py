@@ -16,16 +16,21 @@ from stablemiss import (
     StableMissRegressor,
     load_model,
 )
-from stablemiss.methods import METHODS, AnyMask, StableMiss, StableMissPlus, ThinnedNet
+from stablemiss.methods import METHODS, AnyMask
+from stablemiss.methods.network import NetworkPredictor
 from stablemiss.seeding import to_rng
 
-# Networks are asked small and briefly, through the estimators of their own name; StableMiss+ differs from
-# StableMiss in what `tests/contract/test_methods.py` asks of it.
-NETWORKS = (StableMiss, StableMissPlus, ThinnedNet, AnyMask)
-OTHERS = [name for name, method in METHODS.items() if method not in NETWORKS]
+# Scikit-learn asks about the estimator, which is the same for all networks: two of them are asked, small and
+# briefly. `tests/contract/test_methods.py` asks all.
+OTHERS = [
+    name
+    for name, method in METHODS.items()
+    if method is not AnyMask and not issubclass(method.predictor, NetworkPredictor)
+]
 ESTIMATORS = [
     *(MissingRegressor(name) for name in OTHERS),
     *(MissingClassifier(name) for name in OTHERS),
+    MissingRegressor("neumiss", params={"depth": 3, "learning_rate": 0.01, "max_epochs": 8}),
     AnyMaskRegressor(budget="fast", members=["boosting"]),
     AnyMaskClassifier(budget="fast", members=["boosting"]),
     StableMissRegressor(hidden=32, learning_rate=0.01, max_epochs=8),

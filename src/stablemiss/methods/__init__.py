@@ -4,14 +4,17 @@ from stablemiss.methods.anymask import AnyMask
 from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.constant import Constant
+from stablemiss.methods.dwr import DWR
 from stablemiss.methods.em_mixture import EMMixture
 from stablemiss.methods.miwae import MIWAE
 from stablemiss.methods.neumiss import NeuMiss
 from stablemiss.methods.ols import OLS
 from stablemiss.methods.p_bigan import PBiGAN
 from stablemiss.methods.partial_vae import PartialVAE
+from stablemiss.methods.srdo import SRDO
 from stablemiss.methods.stablemiss import StableMiss
 from stablemiss.methods.stablemiss_plus import StableMissPlus
+from stablemiss.methods.stablenet import StableNet
 from stablemiss.methods.thinned_net import ThinnedNet
 
 METHODS: dict[str, type[Method]] = {
@@ -25,6 +28,9 @@ METHODS: dict[str, type[Method]] = {
         PartialVAE,
         MIWAE,
         PBiGAN,
+        DWR,
+        SRDO,
+        StableNet,
         StableMiss,
         StableMissPlus,
         ThinnedNet,
@@ -33,9 +39,11 @@ METHODS: dict[str, type[Method]] = {
 }
 
 __all__ = [
+    "DWR",
     "METHODS",
     "MIWAE",
     "OLS",
+    "SRDO",
     "AnyMask",
     "Boosting",
     "Constant",
@@ -47,5 +55,6 @@ __all__ = [
     "Predictor",
     "StableMiss",
     "StableMissPlus",
+    "StableNet",
     "ThinnedNet",
 ]

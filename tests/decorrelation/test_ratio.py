@@ -1,0 +1,158 @@
+"""Weights by classification: rows look as if columns were independent, and no row takes all the weight."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from stablemiss.decorrelation import ratio_weights
+from stablemiss.decorrelation.ratio import _folds
+
+
+def share_of_rows(weight):
+    return weight.sum() ** 2 / (weight**2).sum() / len(weight)
+
+
+def correlation(table, weight=None):
+    found = np.cov(table.T, aweights=weight)
+    return found[0, 1] / np.sqrt(found[0, 0] * found[1, 1])
+
+
+def draw_pair(rho, seed, n=20000):
+    return np.random.default_rng(seed).multivariate_normal([0, 0], [[1, rho], [rho, 1]], size=n)
+
+
+def exact_ratio(table, rho):
+    """Density of two independent standard normal columns over that of two with correlation rho."""
+    x, y = table.T
+    quadratic = (x**2 + y**2 - 2 * rho * x * y) / (1 - rho**2)
+    return np.sqrt(1 - rho**2) * np.exp((quadratic - x**2 - y**2) / 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_two_normal_columns_become_uncorrelated_at_the_cost_in_rows_that_theory_says(seed):
+    """Logistic regression on squares and products is exact here; rows left: √(1 − 4ρ²) / (1 − ρ²) of all.
+
+    Exact weights have a heavy tail, and of 50,000 rows leave a correlation of up to 0.01 themselves.
+    """
+    rho = 0.4
+    table = draw_pair(rho, seed, n=50000)
+    weight = ratio_weights(table, "logistic", clip=0.01, rng=np.random.default_rng(seed))
+    exact = exact_ratio(table, rho)
+    assert correlation(table) == pytest.approx(rho, abs=0.02)
+    assert abs(correlation(table, weight)) < 0.025
+    assert share_of_rows(weight) == pytest.approx(np.sqrt(1 - 4 * rho**2) / (1 - rho**2), abs=0.05)
+    assert share_of_rows(weight) == pytest.approx(share_of_rows(exact), abs=0.03)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_logistic_weights_are_close_to_the_ratio_of_the_densities(seed):
+    rho = 0.3
+    table = draw_pair(rho, seed)
+    weight = ratio_weights(table, "logistic", clip=0.01, rng=np.random.default_rng(seed))
+    exact = exact_ratio(table, rho)
+    assert np.corrcoef(np.log(weight), np.log(exact))[0, 1] > 0.98
+    assert np.abs(weight - exact).mean() < 0.08
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_margins_stay_what_they_are(seed):
+    """Unlike with balanced covariances: the target of the ratio has the same variances."""
+    table = draw_pair(0.4, seed)
+    weight = ratio_weights(table, "logistic", clip=0.01, rng=np.random.default_rng(seed))
+    np.testing.assert_allclose(np.diag(np.cov(table.T, aweights=weight)), 1.0, atol=0.1)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_network_lowers_dependence_that_is_no_correlation(seed):
+    """|x₀| ≈ |x₁| with signs at random: uncorrelated, but far from independent."""
+    rng = np.random.default_rng(seed)
+    size = rng.uniform(0.5, 2.0, size=(3000, 1))
+    table = size * rng.choice([-1.0, 1.0], size=(3000, 2)) + 0.4 * rng.normal(size=(3000, 2))
+    weight = ratio_weights(table, rng=rng, learning_rate=0.01, n_permutations=2)
+    assert abs(correlation(table)) < 0.1
+    assert correlation(np.abs(table)) > 0.5
+    assert correlation(np.abs(table), weight) < 0.75 * correlation(np.abs(table))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_weights_of_independent_columns_stay_nearly_equal(seed):
+    table = np.random.default_rng(seed).normal(size=(2000, 10))
+    weight = ratio_weights(table, rng=np.random.default_rng(seed), n_permutations=2)
+    assert share_of_rows(weight) > 0.85
+
+
+@pytest.mark.parametrize("classifier", ["mlp", "logistic"])
+def test_no_weight_leaves_the_bounds_that_clip_sets(classifier):
+    """One column twice: permuted rows are told at once, and weights that nothing bounds would explode."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(1000, 1)) + 0.01 * rng.normal(size=(1000, 2))
+    weight = ratio_weights(table, classifier, clip=0.2, rng=rng, n_permutations=1, max_epochs=10)
+    assert weight.mean() == pytest.approx(1.0)
+    assert weight.min() > 0
+    assert weight.max() / weight.min() <= 16 * (1 + 1e-9)
+
+
+def test_columns_of_one_group_stay_together():
+    """Permuted as one, a code of two categories is not told from itself; in parts it is, by being no code."""
+    rng = np.random.default_rng(0)
+    table = np.hstack([np.eye(2)[rng.integers(2, size=1000)], rng.normal(size=(1000, 2))])
+    table[:, 3] += table[:, 2]
+    kept, lost = (
+        ratio_weights(table, "logistic", rng=np.random.default_rng(0), groups=np.array(groups))
+        for groups in ([0, 0, 1, 1], [0, 0, 1, 2])
+    )
+    # The last two columns are dependent: left alone as one group, and weighed if they are two.
+    assert share_of_rows(kept) > 0.95
+    assert share_of_rows(lost) < 0.9
+
+
+def test_learnt_weights_multiply_those_that_rows_have():
+    """Half the rows are dependent and hardly count: what is left to learn is little."""
+    rng = np.random.default_rng(0)
+    dependent = np.repeat(rng.normal(size=(2000, 1)), 2, axis=1)
+    table = np.vstack([rng.normal(size=(2000, 2)), dependent])
+    base = np.repeat([1.0, 1e-3], 2000)
+    weight = ratio_weights(table, "logistic", rng=rng, base=base, n_permutations=1)
+    ratio = weight / base
+    assert share_of_rows(ratio[:2000]) > 0.95
+    assert weight[2000:].sum() < 0.01 * weight.sum()
+
+
+@pytest.mark.parametrize("classifier", ["mlp", "logistic"])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_few_rows_and_constant_columns_work_without_a_warning(classifier, n):
+    rng = np.random.default_rng(0)
+    table = np.hstack([rng.normal(size=(n, 2)), np.ones((n, 1))])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weight = ratio_weights(table, classifier, rng=rng, max_epochs=20)
+    assert np.isfinite(weight).all()
+    assert weight.mean() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("n", "n_folds"), [(10, 2), (10, 3), (2, 5)])
+def test_every_row_is_judged_once_by_a_classifier_that_has_not_learnt_from_it(n, n_folds):
+    folds = _folds(n, n_folds, np.random.default_rng(0))
+    assert all(not set(learn) & set(judge) for learn, judge in folds)
+    assert sorted(np.concatenate([judge for _, judge in folds])) == list(range(n))
+
+
+def test_one_fold_learns_from_all_rows_and_judges_them():
+    [(learn, judge)] = _folds(7, 1, np.random.default_rng(0))
+    np.testing.assert_array_equal(learn, np.arange(7))
+    np.testing.assert_array_equal(judge, np.arange(7))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"classifier": "forest"}, "classifier='forest' is unknown"),
+        ({"clip": 0.5}, "clip=0.5 must lie between 0 and 0.5"),
+        ({"clip": 0.0}, "clip=0.0 must lie between 0 and 0.5"),
+        ({"n_folds": 0}, "n_permutations=3 and n_folds=0 must be at least 1"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        ratio_weights(np.eye(4), rng=np.random.default_rng(0), **wrong)

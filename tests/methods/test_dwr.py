@@ -1,0 +1,129 @@
+"""What is special about DWR: a regression on weights that make columns uncorrelated, and on nothing else."""
+
+import numpy as np
+import pytest
+
+from stablemiss.data import MaskedData
+from stablemiss.datasets import make_gaussian_ind
+from stablemiss.evaluation import score_under_shift
+from stablemiss.methods.dwr import DWR
+from stablemiss.methods.ols import OLS
+from stablemiss.missingness import MCARIndependent
+from stablemiss.progress import Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Regression
+
+
+def fit(method, values, mask, y, **settings):
+    """Fit on all rows: those that learn come first, a fifth that validates last."""
+    task = Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y), **settings)
+    n = len(data)
+    train, valid = data.rows(np.arange(n - n // 5)), data.rows(np.arange(n - n // 5, n))
+    return method.fit(train, valid, task, to_rng(0), Silence()), task
+
+
+def correlations(columns, weight=None):
+    """Σ of squared correlations over all ordered pairs."""
+    found = np.cov(columns.T, aweights=weight)
+    scale = np.sqrt(np.diag(found))
+    found = found / np.outer(scale, scale)
+    return (found**2).sum() - np.trace(found**2)
+
+
+def share_of_rows(weight):
+    return weight.sum() ** 2 / (weight**2).sum() / len(weight)
+
+
+def draw(seed, n=1500, d=4, rho=0.5, observed=0.7):
+    rng = to_rng(seed)
+    values = np.sqrt(rho) * rng.normal(size=(n, 1)) + np.sqrt(1 - rho) * rng.normal(size=(n, d))
+    return rng, values, rng.uniform(size=(n, d)) < observed
+
+
+def test_weights_make_mean_imputed_columns_uncorrelated():
+    _, values, mask = draw(0)
+    imputed = np.where(mask, values - values[mask].mean(), 0.0)
+    predictor, _ = fit(DWR(penalty=0.01, max_steps=400), values, mask, values[:, 0])
+    assert predictor.weight.shape == (1500,)
+    assert correlations(imputed) > 0.5
+    assert correlations(imputed, predictor.weight) < 0.01
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_it_is_least_squares_with_the_weights_it_learnt(seed):
+    rng, values, mask = draw(seed, n=300)
+    y = values @ rng.normal(size=4) + values[:, 0] ** 2
+    predictor, task = fit(DWR(), values, mask, y)
+    weighted, _ = fit(OLS(), values, mask, y, weight=predictor.weight)
+    # Columns are centred by their plain means and not by weighted ones: another imputation.
+    complete = np.ones_like(mask)
+    ours, theirs = (
+        task.decode(one.predict(values, complete)) - task.decode(one.predict(values, complete)).mean()
+        for one in (predictor, weighted)
+    )
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_where_weights_may_not_differ_it_is_ols(seed):
+    rng, values, mask = draw(seed, n=300)
+    y = values @ rng.normal(size=4)
+    (dwr, _), (ols, _) = (fit(one, values, mask, y) for one in (DWR(penalty=1e6), OLS()))
+    np.testing.assert_allclose(dwr.predict(values, mask), ols.predict(values, mask), atol=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_column_is_not_paid_for_what_a_line_in_another_leaves_out(seed):
+    """The promise of the paper: y bends in x₀ alone, and x₁ only follows the bend."""
+    rng = to_rng(seed)
+    x, noise = rng.normal(size=(2, 2000))
+    values = np.column_stack([x, x**3 / 3 + noise])
+    complete = np.ones_like(values, dtype=bool)
+    undue = [
+        abs(fit(method, values, complete, x + x**3 / 3)[0].coefficients[1, 0])
+        for method in (OLS(), DWR(penalty=0.01, max_steps=400))
+    ]
+    assert undue[0] > 0.15
+    assert undue[1] < 0.2 * undue[0]
+
+
+def test_powers_become_uncorrelated_too_if_asked():
+    """Columns whose squares go together: order 2 sees it, order 1 does not."""
+    rng = to_rng(0)
+    size = rng.uniform(0.3, 2.0, size=(2000, 1))
+    values = size * rng.choice([-1.0, 1.0], size=(2000, 2)) + 0.3 * rng.normal(size=(2000, 2))
+    complete = np.ones_like(values, dtype=bool)
+    squares = [
+        correlations(values**2, fit(DWR(penalty=0.01, order=order), values, complete, values[:, 0])[0].weight)
+        for order in (1, 2)
+    ]
+    assert squares[0] > 0.3
+    assert squares[1] < 0.05
+
+
+def test_an_order_below_one_is_refused():
+    _, values, mask = draw(0, n=20)
+    with pytest.raises(ValueError, match="order=0 is too small; give at least 1"):
+        fit(DWR(order=0), values, mask, values[:, 0])
+
+
+def test_defaults_lie_in_the_search_space():
+    assert all(value in DWR.space[name] for name, value in DWR().get_params().items() if name in DWR.space)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_on_independent_columns_it_keeps_the_rows_and_is_as_good_as_ols(seed):
+    """Gaussian-Ind, half of the cells hidden in training and test: within 2% of OLS."""
+    rows = score_under_shift(
+        make_gaussian_ind(random_state=seed),
+        MCARIndependent(0.5),
+        {"ols": OLS(), "dwr": DWR()},
+        dataset="gaussian_ind",
+        test_levels=[0.5],
+        n_rows=4096,
+        seed=seed,
+    )
+    rmse = {row["method"]: row["rmse"] for row in rows}
+    assert rmse["dwr"] < 1.02 * rmse["ols"]
+    assert rmse["dwr"] < 0.9 * rmse["constant"]

@@ -1,0 +1,61 @@
+"""What linear methods share: rows are joined, columns centred, and weights mean repetition."""
+
+import numpy as np
+import pytest
+
+from stablemiss.data import MaskedData
+from stablemiss.methods.linear import LinearPredictor, column_means, design, join, regress
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Classification, Regression
+
+
+def draw(seed, n=60, d=3):
+    rng = to_rng(seed)
+    values = rng.normal(1.0, 2.0, size=(n, d))
+    mask = rng.uniform(size=(n, d)) < 0.7
+    weight = rng.integers(1, 4, size=n).astype(float)
+    return rng, MaskedData.of(values, mask, rng.normal(size=(n, 1)), weight)
+
+
+def test_joined_rows_are_the_training_rows_and_then_the_validation_rows():
+    _, data = draw(0)
+    joined = join(data.rows(np.arange(40)), data.rows(np.arange(40, 60)))
+    for name in ("values", "mask", "target", "weight", "groups"):
+        np.testing.assert_array_equal(getattr(joined, name), getattr(data, name))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_observed_cells_of_the_design_have_weighted_mean_zero(seed):
+    _, data = draw(seed)
+    columns = design(data.values, data.mask, column_means(data))
+    np.testing.assert_allclose(data.weight @ columns, 0.0, atol=1e-9)
+    assert (columns[~data.mask] == 0).all()
+
+
+def test_a_column_never_observed_has_mean_zero():
+    _, data = draw(0)
+    keep = np.ones_like(data.mask)
+    keep[:, 1] = False
+    assert column_means(data.hidden_where(keep))[1] == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("is_classification", [False, True])
+def test_a_row_of_weight_two_counts_as_two_rows(seed, is_classification):
+    rng, data = draw(seed)
+    weight = rng.integers(1, 4, size=len(data))
+    if is_classification:
+        task, target = Classification(np.arange(3)), rng.integers(3, size=len(data))
+    else:
+        task, target = Regression.of(data.target[:, 0]), data.target
+    repeated = np.repeat(np.arange(len(data)), weight)
+    weighted = regress(data.values, target, weight.astype(float), task, ridge=0.1)
+    again = regress(data.values[repeated], target[repeated], np.ones(len(repeated)), task, ridge=0.1)
+    for one, other in zip(weighted, again, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-3)
+
+
+def test_learnt_weights_are_not_part_of_the_archive():
+    """They are as many as the rows, which are not archived either."""
+    predictor = LinearPredictor(np.zeros(1), np.ones((1, 1)), np.zeros(1), use_mask=False, weight=np.ones(9))
+    assert LinearPredictor.from_state(predictor.state()).weight is None

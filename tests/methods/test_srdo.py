@@ -1,0 +1,94 @@
+"""What is special about SRDO: a regression on rows weighted as if columns were independent."""
+
+import numpy as np
+import pytest
+
+from stablemiss.data import MaskedData
+from stablemiss.datasets import make_gaussian_ind
+from stablemiss.evaluation import score_under_shift
+from stablemiss.methods.ols import OLS
+from stablemiss.methods.srdo import SRDO
+from stablemiss.missingness import MCARIndependent
+from stablemiss.progress import Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Regression
+
+
+def fit(method, values, mask, y, **settings):
+    """Fit on all rows: those that learn come first, a fifth that validates last."""
+    task = Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y), **settings)
+    n = len(data)
+    train, valid = data.rows(np.arange(n - n // 5)), data.rows(np.arange(n - n // 5, n))
+    return method.fit(train, valid, task, to_rng(0), Silence())
+
+
+def share_of_rows(weight):
+    return weight.sum() ** 2 / (weight**2).sum() / len(weight)
+
+
+def draw(seed, n=4000, rho=0.4, observed=0.7):
+    rng = to_rng(seed)
+    values = rng.multivariate_normal([0, 0], [[1, rho], [rho, 1]], size=n)
+    return rng, values, rng.uniform(size=(n, 2)) < observed
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_weights_make_columns_uncorrelated_and_keep_most_rows(seed):
+    _, values, mask = draw(seed, observed=1.1)
+    predictor = fit(SRDO("logistic", clip=0.01), values, mask, values[:, 0])
+    left = np.cov(values.T, aweights=predictor.weight)[0, 1]
+    assert abs(left) < 0.05
+    # √(1 − 4ρ²) / (1 − ρ²) = 0.714 of many rows.
+    assert share_of_rows(predictor.weight) == pytest.approx(0.714, abs=0.12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_network_weakens_the_correlation_of_mean_imputed_columns(seed):
+    _, values, mask = draw(seed, n=3000, rho=0.7, observed=0.8)
+    imputed = np.where(mask, values, 0.0)
+    predictor = fit(SRDO(learning_rate=0.01, n_permutations=1), values, mask, values[:, 0])
+    before, after = (np.cov(imputed.T, aweights=weight)[0, 1] for weight in (None, predictor.weight))
+    assert after < 0.6 * before
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_where_weights_may_not_differ_it_is_ols(seed):
+    rng, values, mask = draw(seed, n=300)
+    y = values @ rng.normal(size=2) + rng.normal(size=300)
+    srdo, ols = (fit(one, values, mask, y) for one in (SRDO("logistic", clip=0.4999), OLS()))
+    np.testing.assert_allclose(srdo.predict(values, mask), ols.predict(values, mask), atol=1e-2)
+
+
+def test_parts_of_one_column_stay_together():
+    """A column and its copy as one group: there is nothing to make independent."""
+    rng = to_rng(0)
+    values = np.repeat(rng.normal(size=(1000, 1)), 2, axis=1)
+    complete = np.ones_like(values, dtype=bool)
+    together, apart = (
+        share_of_rows(fit(SRDO("logistic"), values, complete, values[:, 0], groups=groups).weight)
+        for groups in ([0, 0], [0, 1])
+    )
+    assert together > 0.98
+    assert apart < 0.9
+
+
+def test_defaults_lie_in_the_search_space():
+    assert all(value in SRDO.space[name] for name, value in SRDO().get_params().items() if name in SRDO.space)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_on_independent_columns_it_keeps_the_rows_and_is_as_good_as_ols(seed):
+    """Gaussian-Ind, half of the cells hidden in training and test: within 2% of OLS."""
+    rows = score_under_shift(
+        make_gaussian_ind(random_state=seed),
+        MCARIndependent(0.5),
+        {"ols": OLS(), "srdo": SRDO(n_permutations=1)},
+        dataset="gaussian_ind",
+        test_levels=[0.5],
+        n_rows=4096,
+        seed=seed,
+    )
+    rmse = {row["method"]: row["rmse"] for row in rows}
+    assert rmse["srdo"] < 1.02 * rmse["ols"]
+    assert rmse["srdo"] < 0.9 * rmse["constant"]

@@ -1,0 +1,180 @@
+"""What is special about StableNet: batches are weighted, and holes are means."""
+
+import numpy as np
+import pytest
+
+from stablemiss.data import MaskedData
+from stablemiss.methods.constant import Constant
+from stablemiss.methods.ols import OLS
+from stablemiss.methods.stablenet import StableNet
+from stablemiss.progress import Silence
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Classification, Regression
+
+QUICK = {"max_epochs": 3, "inner_steps": 4}
+
+
+def draw(seed, n=300, d=4, common=1.0):
+    """Columns that share a part, with holes, and a target linear in them."""
+    rng = to_rng(seed)
+    values = 2 + rng.normal(size=(n, d)) + common * rng.normal(size=(n, 1))
+    mask = rng.uniform(size=(n, d)) < 0.7
+    return values, mask, values[:, 0] - values[:, 1] + 0.3 * rng.normal(size=n)
+
+
+def fit(method, values, mask, y, task=None, weight=None, seed=0):
+    task = task or Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y), weight)
+    n = len(data) - len(data) // 5
+    train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
+    return method.fit(train, valid, task, to_rng(seed), Silence())
+
+
+@pytest.mark.parametrize("hidden", [(), (8,)])
+def test_where_dependence_counts_for_nothing_the_plain_fit_is_left(hidden):
+    """Same start, same order of rows, equal weights."""
+    values, mask, y = draw(0)
+    weighted = fit(StableNet(hidden, **QUICK, lambda_p=1e12), values, mask, y)
+    plain = fit(StableNet(hidden, **QUICK | {"inner_steps": 0}), values, mask, y)
+    np.testing.assert_allclose(
+        weighted.predict(values, mask), plain.predict(values, mask), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("hidden", [(), (8,)])
+@pytest.mark.parametrize("memory", ["queue", "blend"])
+def test_weights_of_dependent_features_reach_the_predictor(hidden, memory):
+    values, mask, y = draw(1)
+    method = StableNet(hidden, **QUICK, lambda_p=1.0, memory=memory)
+    plain = StableNet(hidden, **QUICK | {"inner_steps": 0})
+    one, other = (fit(each, values, mask, y).predict(values, mask) for each in (method, plain))
+    assert abs(one - other).max() > 1e-3
+
+
+def test_a_hole_is_the_weighted_mean_of_its_column():
+    values, mask, y = draw(2)
+    weight = to_rng(0).uniform(0.5, 2.0, size=len(y))
+    predictor = fit(StableNet((8,), **QUICK), values, mask, y, weight=weight)
+    train = slice(0, 240)
+    mean = np.average(np.where(mask, values, 0.0)[train], axis=0, weights=weight[train]) / np.average(
+        mask[train], axis=0, weights=weight[train]
+    )
+    filled = np.where(mask, values, mean)
+    np.testing.assert_allclose(
+        predictor.predict(filled, np.ones_like(mask)), predictor.predict(values, mask), atol=1e-5
+    )
+
+
+def test_the_mask_is_read_only_on_demand():
+    """A target that is the mask: no answer for the columns' means, an easy one for the mask."""
+    values, mask, _ = draw(3, n=400, common=0.0)
+    y = mask[:, 0].astype(float)
+    task = Regression.of(y)
+    losses = {
+        use_mask: task.loss(
+            fit(StableNet(use_mask=use_mask, inner_steps=2, max_epochs=20), values, mask, y).predict(
+                values, mask
+            ),
+            task.encode(y),
+            np.ones(len(y)),
+        )
+        for use_mask in (False, True)
+    }
+    assert losses[True] < 0.05 < 0.8 < losses[False]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_on_independent_columns_it_is_as_good_as_least_squares(seed):
+    values, mask, y = draw(seed, n=1000, common=0.0)
+    new_values, new_mask, new_y = draw(100 + seed, n=2000, common=0.0)
+    task = Regression.of(y)
+    ours, theirs = (
+        task.loss(
+            fit(method, values, mask, y, task).predict(new_values, new_mask),
+            task.encode(new_y),
+            np.ones(len(new_y)),
+        )
+        for method in (StableNet(inner_steps=4), OLS())
+    )
+    assert ours < 1.03 * theirs
+
+
+@pytest.mark.parametrize("hidden", [(), (16,)])
+@pytest.mark.parametrize("kind", ["several numbers", "classes"])
+def test_several_numbers_and_classes_are_learnt_better_than_by_the_constant(hidden, kind):
+    values, mask, y = draw(4, n=500)
+    if kind == "classes":
+        target = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
+        task = Classification.of(target)
+    else:
+        target = np.column_stack([y, values[:, 2], -y])
+        task = Regression.of(target)
+    losses = [
+        task.loss(
+            fit(method, values, mask, target, task).predict(values, mask),
+            task.encode(target),
+            np.ones(len(y)),
+        )
+        for method in (StableNet(hidden, inner_steps=4, max_epochs=12), Constant())
+    ]
+    assert losses[0] < 0.8 * losses[1]
+
+
+def test_with_a_hidden_layer_it_bends():
+    values, mask, _ = draw(5, n=400, common=0.0)
+    mask = np.ones_like(mask)
+    y = abs(values[:, 0] - 2)
+    task = Regression.of(y)
+    straight, bent = (
+        task.loss(
+            fit(StableNet(hidden, inner_steps=2, max_epochs=20), values, mask, y).predict(values, mask),
+            task.encode(y),
+            np.ones(len(y)),
+        )
+        for hidden in ((), (16,))
+    )
+    assert bent < 0.3 < 0.9 < straight
+
+
+def test_the_predictor_holds_the_network_and_nothing_of_its_training():
+    values, mask, y = draw(6)
+    method = StableNet(**QUICK)
+    state = fit(method, values, mask, y).state()
+    assert set(state["parameters"]) == {"center", "mlp.last.weight", "mlp.last.bias"}
+    # Nor does the method remember: a second fit is like the first.
+    again = fit(method, values, mask, y).state()
+    for name, part in state["parameters"].items():
+        np.testing.assert_array_equal(part, again["parameters"][name])
+
+
+def test_parts_of_one_column_keep_equal_weights():
+    """A column twice is as dependent as can be, unless the two are known to be one."""
+    values, mask, y = draw(7, d=2)
+    values[:, 1], mask[:, 1] = values[:, 0], mask[:, 0]
+    task = Regression.of(y)
+    fits = {}
+    for groups in ((0, 0), (0, 1)):
+        data = MaskedData.of(values, mask, task.encode(y), groups=np.array(groups))
+        train, valid = data.rows(np.arange(240)), data.rows(np.arange(240, 300))
+        method = StableNet(**QUICK, lambda_p=0.1)
+        fits[groups] = method.fit(train, valid, task, to_rng(0), Silence()).predict(values, mask)
+    plain = fit(StableNet(**QUICK | {"inner_steps": 0}), values, mask, y, task).predict(values, mask)
+    np.testing.assert_allclose(fits[0, 0], plain, rtol=1e-4, atol=1e-5)
+    assert abs(fits[0, 1] - plain).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"memory": "stack"}, "memory='stack' is unknown"),
+        ({"alpha": 1.0}, "alpha must be at least 0 and below 1"),
+        ({"lambda_p": 0.0}, "lambda_p above 0"),
+        ({"hidden": (8, 0)}, "a layer without units"),
+        ({"q": 0}, "give at least 1"),
+        ({"inner_steps": -1}, "give at least 0"),
+        ({"n_memory": -1}, "give at least 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(wrong, reason):
+    with pytest.raises(ValueError, match=reason):
+        fit(StableNet(**wrong), *draw(0, n=50))
