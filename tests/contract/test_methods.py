@@ -36,6 +36,7 @@ SMALL = {
         "learning_rate": 1e-2,
         "max_epochs": 5,
     },
+    "srdo": {"n_permutations": 1, "n_folds": 2},
     "stablenet": {"inner_steps": 2, "max_epochs": 15},
     "stablemiss_plus": {"n_directions": 10},
     "thinned_net": {"width": 32, "depth": 2, "steps": 200},
