@@ -27,9 +27,10 @@ OTHERS = [
     for name, method in METHODS.items()
     if method is not AnyMask and not issubclass(method.predictor, NetworkPredictor)
 ]
+QUICK = {"dwr": {"max_steps": 50}, "srdo": {"n_permutations": 1, "max_epochs": 20}}
 ESTIMATORS = [
-    *(MissingRegressor(name) for name in OTHERS),
-    *(MissingClassifier(name) for name in OTHERS),
+    *(MissingRegressor(name, params=QUICK.get(name)) for name in OTHERS),
+    *(MissingClassifier(name, params=QUICK.get(name)) for name in OTHERS),
     MissingRegressor("neumiss", params={"depth": 3, "learning_rate": 0.01, "max_epochs": 8}),
     AnyMaskRegressor(budget="fast", members=["boosting"]),
     AnyMaskClassifier(budget="fast", members=["boosting"]),

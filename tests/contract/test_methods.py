@@ -18,6 +18,8 @@ KINDS = ["regression", "multi-output", "binary", "three classes"]
 
 # Smaller than by default, where a promise does not depend on size and there are hundreds of fits.
 SMALL = {
+    "em_mixture": {"max_components": 2, "max_steps": 30},
+    "stablemiss": {"learning_rate": 1e-2, "max_epochs": 15},
     "neumiss": {"depth": 4, "learning_rate": 1e-2, "max_epochs": 8},
     "partial_vae": {
         "d_latent": 4,
@@ -38,7 +40,7 @@ SMALL = {
     },
     "srdo": {"n_permutations": 1, "n_folds": 2},
     "stablenet": {"inner_steps": 2, "max_epochs": 15},
-    "stablemiss_plus": {"n_directions": 10},
+    "stablemiss_plus": {"n_directions": 10, "learning_rate": 1e-2, "max_epochs": 15},
     "thinned_net": {"width": 32, "depth": 2, "steps": 200},
     "anymask": {"budget": "fast"},
 }
