@@ -160,13 +160,13 @@ def table(rows: list[dict], name: str) -> str:
 
 
 def overview(rows: list[dict]) -> str:
-    """One line per model: mean (worst law) on each table."""
+    """One line per model: mean (worst law; splits) on each table."""
     found = {name: scores(rows, name) for name in TABLES}
     lines = [_line("", *TITLES.values()), "|" + "---|" * (len(TITLES) + 1)]
     for label in LABELS:
         own = [found[name].get(label) for name in TITLES]
         if any(own):
-            cells = [f"{one.mean:+.1%} ({one.worst:+.1%})" if one else "" for one in own]
+            cells = [f"{one.mean:+.1%} ({one.worst:+.1%}; {one.seeds})" if one else "" for one in own]
             lines.append(_line(label, *cells))
     return "\n".join(lines)
 

@@ -1,6 +1,8 @@
 """Work on a thread of its own."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
 import pytest
 import torch
@@ -46,13 +48,13 @@ def test_its_progress_is_shown_while_it_is_waited_for():
     shown = threading.Event()
     heard = Heard()
     heard.finish = shown.set
+    seen = threading.Event()
+    heard.update = lambda done, note="": (heard.notes.append((done, note)), seen.set())
 
     def work(progress):
         progress.start("net", total=3)
         progress.update(2, "validation 0.5")
-        while not heard.notes:
-            pass
-        return "done"
+        return "done" if seen.wait(10) else "nobody looked"
 
     with Aside(work) as aside:
         assert aside.result(heard) == "done"
@@ -74,8 +76,9 @@ def test_work_stops_when_the_block_fails():
 
     def work(progress):
         try:
-            while True:
+            for _ in range(10_000):
                 progress.update(1)
+                sleep(0.001)
         except Stopped:
             ended.append("stopped")
             raise
@@ -96,10 +99,22 @@ def test_without_a_second_core_the_work_is_done_when_asked_for(wanted, n_threads
 
 
 def test_torch_keeps_its_number_of_threads():
+    """Also new threads, which take over what was last set on any."""
+    with Aside(lambda progress: torch.set_num_threads(1)) as aside:
+        aside.result(Silence())
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == 2
+
+
+def test_pieces_of_one_name_are_shown_one_by_one():
+    heard, seen = Heard(), [threading.Event(), threading.Event()]
+    heard.start = lambda what, total=None: (heard.pieces.append(what), seen[len(heard.pieces) - 1].set())
+
     def work(progress):
-        with torch_threads(1):
-            return torch.get_num_threads()
+        for event in seen:
+            progress.start("net", 1)
+            assert event.wait(10)
 
     with Aside(work) as aside:
-        assert aside.result(Silence()) == 1
-    assert torch.get_num_threads() == 2
+        aside.result(heard)
+    assert heard.pieces == ["net", "net"]

@@ -55,9 +55,11 @@ class Aside(Generic[Result]):
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._told.is_stopped = True
-            self._pool.shutdown()
-            # Threads that start later take over the number last set on any thread.
-            torch.set_num_threads(self._n_threads)
+            try:
+                self._pool.shutdown()
+            finally:
+                # Threads that start later take over the number last set on any thread.
+                torch.set_num_threads(self._n_threads)
 
     @property
     def n_threads_left(self) -> int | None:
@@ -73,33 +75,35 @@ class Aside(Generic[Result]):
         """What the work found; `progress` shows how far it is until then. Its errors are raised here."""
         if self._future is None:
             return self._work(progress)
-        shown = ""
-        while not wait([self._future], timeout=GLANCE).done:
-            if self._told.what != shown:
-                shown = self._told.what
-                progress.start(shown, self._told.total)
-            progress.update(self._told.done, self._told.note)
-        if shown:
-            progress.finish()
+        shown = 0
+        try:
+            while not wait([self._future], timeout=GLANCE).done:
+                piece, what, total, done, note = self._told.last
+                if piece != shown:
+                    progress.start(what, total)
+                    shown = piece
+                if piece:
+                    progress.update(done, note)
+        finally:
+            if shown:
+                progress.finish()
         return self._future.result()
 
 
 class _Told(Silence):
-    """The last that the work told."""
+    """The last that the work told, in one piece: (number of the piece of work, what, total, done, note)."""
 
     def __init__(self) -> None:
-        self.what = self.note = ""
-        self.total: int | None = None
-        self.done = 0
+        self.last: tuple[int, str, int | None, int, str] = (0, "", None, 0, "")
         self.is_stopped = False
 
     def start(self, what: str, total: int | None = None) -> None:
         self._go_on()
-        self.what, self.total, self.done, self.note = what, total, 0, ""
+        self.last = (self.last[0] + 1, what, total, 0, "")
 
     def update(self, done: int, note: str = "") -> None:
         self._go_on()
-        self.done, self.note = done, note
+        self.last = (*self.last[:3], done, note)
 
     def _go_on(self) -> None:
         if self.is_stopped:

@@ -110,7 +110,7 @@ def test_the_file_is_plain_safetensors_and_names_its_format(model):
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     assert header["__metadata__"]["format"] == FORMAT
-    assert header["__metadata__"]["format_version"] == "1"
+    assert header["__metadata__"]["format_version"] == "2"
 
 
 @pytest.mark.parametrize("keep", [0, 4, 100, 300, -1])
@@ -186,9 +186,9 @@ def test_other_peoples_kinds_of_numbers_are_refused_unread(tmp_path):
 def test_a_document_without_sense_is_refused_although_its_checksum_is_right(document, tmp_path):
     header = {
         "format": FORMAT,
-        "format_version": "1",
+        "format_version": "2",
         "document": document,
-        "sha256": checksum(1, document, {}),
+        "sha256": checksum(2, document, {}),
     }
     path = tmp_path / "model"
     path.write_bytes(save({}, metadata=header))
@@ -198,8 +198,15 @@ def test_a_document_without_sense_is_refused_although_its_checksum_is_right(docu
 
 def test_a_newer_format_asks_for_an_update(model):
     path, content = model
-    path.write_bytes(content.replace(b'"format_version":"1"', b'"format_version":"2"'))
-    with pytest.raises(ArchiveError, match=r"newer stablemiss \(format 2; .*Update stablemiss"):
+    path.write_bytes(content.replace(b'"format_version":"2"', b'"format_version":"3"'))
+    with pytest.raises(ArchiveError, match=r"newer stablemiss \(format 3; .*Update stablemiss"):
+        read_tree(path)
+
+
+def test_an_older_format_says_what_to_do(model):
+    path, content = model
+    path.write_bytes(content.replace(b'"format_version":"2"', b'"format_version":"1"'))
+    with pytest.raises(ArchiveError, match=r"older stablemiss \(format 1; .*Fit and save the model again"):
         read_tree(path)
 
 

@@ -9,6 +9,7 @@ from stablemiss.methods.boosting import Boosting
 from stablemiss.progress import Silence
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
+from stablemiss.torch_state import torch_threads
 
 
 def fit(method, values, mask, y, task=None, seed=0):
@@ -47,6 +48,17 @@ def test_leaving_out_a_member_does_not_change_the_others():
     alone, _ = fit(AnyMask("fast", members=["net"]), values, mask, y)
     one, other = (found.members["net"].predict(values, mask) for found in (both, alone))
     np.testing.assert_array_equal(one, other)
+
+
+def test_the_number_of_threads_changes_nothing():
+    """With one thread members are fitted in turn, with more the net beside the others."""
+    values, mask, y = draw(0, n=300)
+    found = []
+    for n_threads in (1, 2, 3):
+        with torch_threads(n_threads):
+            found.append(fit(AnyMask("fast"), values, mask, y)[0].predict(values, mask))
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
 
 
 def test_members_can_be_left_out():

@@ -92,7 +92,7 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
     Parameters
     ----------
     budget : "fast", "default" or "best"
-        How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 24 to 37 times as
+        How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 21 to 37 times as
         long as a plain LightGBM; "best" fits three longer nets and takes several times as long again.
     members : sequence of "mixture", "boosting", "net"
         Models to combine. Leaving one out saves its time; `explain_missing` needs the mixture.
@@ -194,7 +194,7 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
     Parameters
     ----------
     budget : "fast", "default" or "best"
-        How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 24 to 37 times as
+        How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 21 to 37 times as
         long as a plain LightGBM; "best" fits three longer nets and takes several times as long again.
     members : sequence of "mixture", "boosting", "net"
         Models to combine. Leaving one out saves its time; `explain_missing` needs the mixture.

@@ -21,7 +21,7 @@ from safetensors.numpy import save
 from stablemiss.writing import whole_file
 
 FORMAT = "stablemiss model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 # Texts longer than this (LightGBM's trees) become tensors of bytes: the header is meant to stay small.
 LONG_TEXT = 1000
@@ -86,6 +86,11 @@ def read_tree(path: Path) -> Any:
         raise ArchiveError(
             f"{str(path)!r} was saved by a newer stablemiss (format {version}; this one reads up to "
             f"{FORMAT_VERSION}). Update stablemiss to load it."
+        )
+    if version.isdecimal() and int(version) < FORMAT_VERSION:
+        raise ArchiveError(
+            f"{str(path)!r} was saved by an older stablemiss (format {version}; this one reads "
+            f"{FORMAT_VERSION}). Fit and save the model again, or install the version that saved it."
         )
     document = header.get("document", "")
     if version != str(FORMAT_VERSION) or header.get("sha256") != checksum(FORMAT_VERSION, document, tensors):

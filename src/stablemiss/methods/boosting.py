@@ -165,7 +165,7 @@ class Boosting(Method):
             "min_data_in_bin": min(3, min_rows),
             "bin_construct_sample_cnt": min(MOST_BINNED, MOST_BINNED_CELLS // train.n_columns),
             "seed": draw_seed(rng),
-            "num_threads": n_threads or n_threads_for(train.values),
+            "num_threads": n_threads_for(train.values) or n_threads or 0,
             # Together these make the trees independent of the number of threads.
             "deterministic": True,
             "force_col_wise": True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -48,17 +49,22 @@ class NetworkPredictor(Predictor):
         self.history = list(history)
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        chunks = [slice(first, first + CHUNK) for first in range(0, max(1, len(values)), CHUNK)]
-        # One thread for few rows: torch's own threads hang in a process that was forked.
-        with torch.no_grad(), torch_threads(1 if len(values) < CHUNK else None):
-            outputs = [
-                self.network(
+        def answer(first: int) -> torch.Tensor:
+            chunk = slice(first, first + CHUNK)
+            with torch.no_grad():
+                return self.network(
                     torch.as_tensor(values[chunk], dtype=torch.float64),
                     torch.as_tensor(mask[chunk], dtype=torch.float64),
                 )
-                for chunk in chunks
-            ]
-        return torch.cat(outputs).numpy()
+
+        firsts = range(0, max(1, len(values)), CHUNK)
+        n_threads = torch.get_num_threads()
+        # Chunks on plain threads, each with one of torch's: torch's own hang in a process that was forked.
+        with torch_threads(1):
+            if len(firsts) == 1 or n_threads == 1:
+                return torch.cat([answer(first) for first in firsts]).numpy()
+            with ThreadPoolExecutor(n_threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                return torch.cat(list(pool.map(answer, firsts))).numpy()
 
     def state(self) -> dict[str, Any]:
         return {

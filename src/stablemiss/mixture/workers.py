@@ -35,7 +35,9 @@ class Workers:
         self._n_threads = torch.get_num_threads()
         self._stack = ExitStack()
         self._stack.enter_context(torch_threads(1))
-        self._pool = self._stack.enter_context(ThreadPoolExecutor(self._n_threads))
+        # Told to each thread: what new ones take over by themselves, other threads may change meanwhile.
+        pool = ThreadPoolExecutor(self._n_threads, initializer=torch.set_num_threads, initargs=(1,))
+        self._pool = self._stack.enter_context(pool)
         return self
 
     def __exit__(self, *error: Any) -> None:
