@@ -9,7 +9,7 @@ demo: $(READY)  ## the main job on built-in data: a table and report.html
 	$(BIN)/stablemiss demo
 
 test: $(READY)  ## the fast suite
-	$(BIN)/python -m pytest -n 2 -m "not slow"
+	$(BIN)/python -m pytest -n 2 -m "not slow" --durations=20
 
 test-slow: $(READY)  ## the long checks: accuracy at full size
 	$(BIN)/python -m pytest -m slow
