@@ -55,15 +55,21 @@ def draw(seed=0, n=90):
     return X, y
 
 
+# What is saved does not depend on how long a method has learnt.
+BRIEF = {"max_epochs": 2, "steps": 60, "budget": "fast", "max_components": 2, "n_permutations": 1}
+
+
 def models():
     """Every method for a number, several numbers, two classes and three; estimators of their own name."""
-    for name in METHODS:
-        yield f"{name}-one", MissingRegressor(name, random_state=0), lambda y: y
-        yield f"{name}-two", MissingRegressor(name, random_state=0), lambda y: np.column_stack([y, y**2])
-        yield f"{name}-binary", MissingClassifier(name, random_state=0), lambda y: y > 0
+    for name, method in METHODS.items():
+        brief = {key: value for key, value in BRIEF.items() if key in method().get_params()}
+        settings = {"params": brief, "random_state": 0}
+        yield f"{name}-one", MissingRegressor(name, **settings), lambda y: y
+        yield f"{name}-two", MissingRegressor(name, **settings), lambda y: np.column_stack([y, y**2])
+        yield f"{name}-binary", MissingClassifier(name, **settings), lambda y: y > 0
         yield (
             f"{name}-three",
-            MissingClassifier(name, random_state=0),
+            MissingClassifier(name, **settings),
             lambda y: np.array(["low", "mid", "high"], object)[np.digitize(y, [-1, 1])],
         )
     yield "own-regressor", StableMissRegressor(random_state=0), lambda y: y
