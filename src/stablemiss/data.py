@@ -202,6 +202,11 @@ class MaskedData:
     def n_columns(self) -> int:
         return self.values.shape[1]
 
+    def column_means(self) -> Floats:
+        """Weighted mean (d,) of each column's observed cells; zero for a column never observed."""
+        seen = self.weight @ self.mask
+        return (self.weight @ self.values) / np.where(seen > 0, seen, 1.0)
+
     def rows(self, index: NDArray) -> MaskedData:
         """The chosen rows. Weights stay as they are, so that parts of a table can be put together again."""
         return replace(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.linear import LinearPredictor, column_means, design, join, regress
+from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -27,7 +27,7 @@ def test_joined_rows_are_the_training_rows_and_then_the_validation_rows():
 @pytest.mark.parametrize("seed", range(3))
 def test_observed_cells_of_the_design_have_weighted_mean_zero(seed):
     _, data = draw(seed)
-    columns = design(data.values, data.mask, column_means(data))
+    columns = design(data.values, data.mask, data.column_means())
     np.testing.assert_allclose(data.weight @ columns, 0.0, atol=1e-9)
     assert (columns[~data.mask] == 0).all()
 
@@ -36,7 +36,7 @@ def test_a_column_never_observed_has_mean_zero():
     _, data = draw(0)
     keep = np.ones_like(data.mask)
     keep[:, 1] = False
-    assert column_means(data.hidden_where(keep))[1] == 0
+    assert data.hidden_where(keep).column_means()[1] == 0
 
 
 @pytest.mark.parametrize("seed", range(3))

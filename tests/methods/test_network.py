@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from stablemiss.methods.network import NetworkPredictor, check_at_least
+from stablemiss.methods.base import check_at_least
+from stablemiss.methods.network import NetworkPredictor
 from stablemiss.networks import NeuMissNet
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import CHUNK

@@ -39,3 +39,16 @@ def draw_orders(n: int, groups: NDArray, rng: Rng) -> NDArray[np.int64]:
     names, own = np.unique(groups, return_inverse=True)
     each = np.broadcast_to(np.arange(n)[:, None], (n, len(names)))
     return rng.permuted(each, axis=0)[:, own]
+
+
+def rows_in_proportion(weight: Floats) -> NDArray[np.int64]:
+    """Places of rows, as many as there are weights (n,), each as often as its weight says.
+
+    Examples
+    --------
+    >>> rows_in_proportion(np.array([2.0, 0.0, 1.0, 1.0]))
+    array([0, 0, 2, 3])
+    """
+    n = len(weight)
+    middles = (np.arange(n) + 0.5) / n
+    return np.searchsorted(weight.cumsum() / weight.sum(), middles).clip(max=n - 1)

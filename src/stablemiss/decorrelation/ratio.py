@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from stablemiss.data import Floats, MaskedData, centre_and_scale
-from stablemiss.decorrelation.permuting import draw_orders
+from stablemiss.decorrelation.permuting import draw_orders, rows_in_proportion
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
 
@@ -109,7 +109,8 @@ def ratio_weights(
     ratio = np.zeros(n)
     for permutation in range(n_permutations):
         for fold, (learn, judge) in enumerate(_folds(n, n_folds, rng)):
-            rows = data.values[learn][_in_proportion(data.weight[learn])]
+            # Classifiers count rows alike.
+            rows = data.values[learn][rows_in_proportion(data.weight[learn])]
             apart = np.take_along_axis(rows, draw_orders(len(rows), data.groups, rng), axis=0)
             is_real = np.repeat([1, 0], len(rows))
             probability = _learn(
@@ -130,13 +131,6 @@ def _folds(n: int, n_folds: int, rng: Rng) -> list[tuple[NDArray, NDArray]]:
     if n_folds == 1:
         return [(np.arange(n), np.arange(n))]
     return list(KFold(n_folds, shuffle=True, random_state=draw_seed(rng)).split(np.empty(n)))
-
-
-def _in_proportion(weight: Floats) -> NDArray[np.int64]:
-    """As many rows as there are weights, each as often as its weight says: classifiers count rows alike."""
-    n = len(weight)
-    places = (np.arange(n) + 0.5) / n
-    return np.searchsorted(weight.cumsum() / weight.sum(), places).clip(max=n - 1)
 
 
 def _learn(

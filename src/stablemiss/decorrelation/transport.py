@@ -24,7 +24,7 @@ from torch.nn.functional import pad
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import Dependence
 from stablemiss.decorrelation.features import RandomFeatures
-from stablemiss.decorrelation.permuting import draw_orders
+from stablemiss.decorrelation.permuting import draw_orders, rows_in_proportion
 from stablemiss.decorrelation.weights import Objective, RowWeights, Weighting, critical_slope
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
@@ -196,9 +196,7 @@ def transport_weights(
     n, d = data.values.shape
     table = torch.cat([rows.values, rows.mask], dim=1)
     # Rows of the permuted table count alike, so one of twice the weight has to be there twice.
-    middles = (np.arange(n) + 0.5) / n
-    repeated = np.searchsorted(data.weight.cumsum() / n, middles).clip(max=n - 1)
-    margins = table[torch.as_tensor(repeated, device=table.device)]
+    margins = table[torch.as_tensor(rows_in_proportion(data.weight), device=table.device)]
 
     def draw() -> SlicedDistance:
         directions = torch.from_numpy(draw_directions(d, n_directions, rng)).to(table)

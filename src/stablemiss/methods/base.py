@@ -69,3 +69,11 @@ class Method(BaseEstimator, ABC):
         progress : Silence
             Told what is going on.
         """
+
+
+def check_at_least(method: object, **least: float) -> None:
+    """Raise if a parameter of `method` is below its bound; None is let pass."""
+    for name, bound in least.items():
+        value = getattr(method, name)
+        if value is not None and not value >= bound:
+            raise ValueError(f"{name}={value!r} is too small; give at least {bound}.")

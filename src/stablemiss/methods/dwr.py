@@ -16,9 +16,8 @@ import numpy as np
 
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.balancing import Scale, balance_weights
-from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.linear import LinearPredictor, column_means, design, join, regress
-from stablemiss.methods.network import check_at_least
+from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
@@ -102,7 +101,7 @@ class DWR(Method):
         check_at_least(self, order=1)
         # Nothing is chosen on the validation rows, so they count as data too.
         data = join(train, valid)
-        center = column_means(data)
+        center = data.column_means()
         inputs = design(data.values, data.mask, center)
         # DEVIATION: weights first, coefficients afterwards, because weights that know the target can hide
         # the rows that a line does not fit.

@@ -15,15 +15,15 @@ from torch import Tensor, nn
 
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
-from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.network import NetworkPredictor, check_at_least, judged, train_network
+from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import GeneratedMLP
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import History, Rows, Step, adamw, mean_loss, to_device
+from stablemiss.training import History, Rows, Step, adamw, to_device
 
 
 class GeneratedPredictor(NetworkPredictor):
@@ -110,30 +110,16 @@ class GeneratedRegression(Method):
                 rank=self.rank,
             ).to(device)
 
-        def row_loss(rows: Rows) -> Tensor:
-            return task.row_loss(network(rows.values, rows.mask), rows.target)
-
         def loss(batch: Rows) -> Tensor:
             # PAPER: min Σ w_i (y_i − ŷ_i)². Divided by the number of rows, not by the batch's weights: their
             # mean is one over all rows, and a batch of light rows should move the parameters less.
-            return (batch.weight * row_loss(batch)).mean()
+            return (batch.weight * task.row_loss(network(batch.values, batch.mask), batch.target)).mean()
 
-        rows, valid_rows = judged(train, valid, device)
+        rows, judges = judged(train, valid, device)
         # DEVIATION: weight decay, and early stopping on validation rows, because φ overfits within a few
         # epochs. The paper runs Adam for 1000 epochs and tunes on the training loss.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
-        history = train_network(
-            self.name,
-            network,
-            [step],
-            lambda: mean_loss(row_loss, valid_rows),
-            rows,
-            self.batch_size,
-            self.max_epochs,
-            self.patience,
-            rng,
-            progress,
-        )
+        history = train_network(self, network, [step], rows, judges, task, rng, progress)
         return GeneratedPredictor(network, history, weighting)
 
     def _check(self) -> None:

@@ -72,12 +72,6 @@ def join(train: MaskedData, valid: MaskedData) -> MaskedData:
     )
 
 
-def column_means(data: MaskedData) -> Floats:
-    """Weighted mean (d,) of each column's observed cells; zero for a column never observed."""
-    seen = data.weight @ data.mask
-    return (data.weight @ data.values) / np.where(seen > 0, seen, 1.0)
-
-
 def design(values: Floats, mask: Bools, center: Floats, use_mask: bool = False) -> Floats:
     """The regressors: centred columns, zero (their mean) where hidden, then perhaps the mask itself."""
     columns = np.where(mask, values - center, 0.0)

@@ -18,15 +18,15 @@ import torch
 from torch import Tensor
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.network import NetworkPredictor, check_at_least, judged, train_network
+from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import MIWAENet, hide_half, label_columns
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import Rows, Step, adamw, mean_loss, to_device
+from stablemiss.training import Rows, Step, adamw, to_device
 
 # Validation rows by which training is stopped: each prediction costs hundreds of draws.
 MOST_JUDGED = 1000
@@ -141,24 +141,11 @@ class MIWAE(Method):
             ratio = ratio + self.label_weight * network.log_label(label, batch.target)
             return -(batch.weight * importance_bound(ratio)).mean()
 
-        def row_loss(rows: Rows) -> Tensor:
-            return task.row_loss(network(rows.values, rows.mask), rows.target)
-
         rows, valid_rows = judged(train, valid, device)
         few = torch.as_tensor(rng.permutation(len(valid_rows))[:MOST_JUDGED], device=device)
         judges = valid_rows.take(few)
-        history = train_network(
-            self.name,
-            network,
-            [Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))],
-            lambda: mean_loss(row_loss, judges),
-            rows,
-            self.batch_size,
-            self.max_epochs,
-            self.patience,
-            rng,
-            progress,
-        )
+        step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
+        history = train_network(self, network, [step], rows, judges, task, rng, progress)
         return MIWAEPredictor(network, history)
 
     def _check(self) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Predictor
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
+from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness, torch_threads
-from stablemiss.training import CHUNK, History, Rows, Stage, Step, run_stages
+from stablemiss.training import CHUNK, History, Rows, Stage, Step, mean_loss, run_stages
 
 # Between two looks at the validation rows there are at least so many steps, however small the table.
 MIN_BATCHES = 16
@@ -49,7 +50,7 @@ class NetworkPredictor(Predictor):
         self.history = list(history)
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        def answer(first: int) -> torch.Tensor:
+        def answer(first: int) -> Tensor:
             chunk = slice(first, first + CHUNK)
             with torch.no_grad():
                 return self.network(
@@ -81,34 +82,45 @@ class NetworkPredictor(Predictor):
         return cls(network)
 
 
+class Trained(Protocol):
+    """A method with the parameters that `train_network` reads."""
+
+    name: ClassVar[str]
+    batch_size: int
+    max_epochs: int
+    patience: int
+
+
 def train_network(
-    name: str,
+    method: Trained,
     network: nn.Module,
     steps: Sequence[Step],
-    score: Callable[[], float],
     rows: Rows,
-    batch_size: int,
-    max_epochs: int,
-    patience: int,
+    judges: Rows,
+    task: Task,
     rng: Rng,
     progress: Silence,
 ) -> list[History]:
-    """Run `steps` on batches of `rows` until `score` has stopped falling, at ever lower learning rates.
+    """Run `steps` on batches of `rows` until predictions for `judges` have stopped getting better.
 
-    The network ends as it was at its best epoch. Small tables have smaller batches and more passes in an
-    epoch, so that fifty rows are enough to get somewhere.
+    Learning rates are cut on the way, and the network ends as it was at its best epoch. Small tables have
+    smaller batches and more passes in an epoch, so that fifty rows are enough to get somewhere.
     """
-    batch_size = min(batch_size, max(32, len(rows) // MIN_BATCHES))
+
+    def row_loss(chunk: Rows) -> Tensor:
+        return task.row_loss(network(chunk.values, chunk.mask), chunk.target)
+
+    batch_size = min(method.batch_size, max(32, len(rows) // MIN_BATCHES))
     n_parameters = sum(parameter.numel() for parameter in network.parameters())
     stage = Stage(
-        name=name,
+        name=method.name,
         module=network,
         rows=rows,
         steps=steps,
-        score=score,
+        score=lambda: mean_loss(row_loss, judges),
         batch_size=batch_size,
-        max_epochs=max_epochs,
-        patience=patience,
+        max_epochs=method.max_epochs,
+        patience=method.patience,
         cuts=CUTS,
         min_batches=MIN_BATCHES,
         n_threads=1 if batch_size * n_parameters < SMALL_STEP else None,
@@ -120,11 +132,3 @@ def judged(train: MaskedData, valid: MaskedData, device: torch.device) -> tuple[
     """Rows to learn from and rows to stop by, which are the same if there are none to spare."""
     rows = Rows.of(train, device)
     return rows, Rows.of(valid, device) if len(valid) else rows
-
-
-def check_at_least(method: object, **least: float) -> None:
-    """Raise if a parameter of `method` is below its bound; None is let pass."""
-    for name, bound in least.items():
-        value = getattr(method, name)
-        if value is not None and not value >= bound:
-            raise ValueError(f"{name}={value!r} is too small; give at least {bound}.")

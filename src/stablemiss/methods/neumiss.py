@@ -19,15 +19,15 @@ import torch
 from torch import Tensor
 
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.network import NetworkPredictor, check_at_least, judged, train_network
+from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import NeuMissNet
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import Rows, Step, adamw, mean_loss, to_device
+from stablemiss.training import Rows, Step, adamw, to_device
 
 
 class NeuMissPredictor(NetworkPredictor):
@@ -116,36 +116,24 @@ class NeuMiss(Method):
             network.start_from(torch.from_numpy(pairwise_covariance(train)).float())
         network.to(device)
 
-        def row_loss(rows: Rows) -> Tensor:
-            return task.row_loss(network(rows.values, rows.mask), rows.target)
+        def loss(batch: Rows) -> Tensor:
+            return (batch.weight * task.row_loss(network(batch.values, batch.mask), batch.target)).mean()
 
-        rows, valid_rows = judged(train, valid, device)
+        rows, judges = judged(train, valid, device)
         step = Step(
-            lambda batch: (batch.weight * row_loss(batch)).mean(),
+            loss,
             list(network.parameters()),
             adamw(self.learning_rate, self.weight_decay),
             # A W of large norm grows with every term of the series, and so does its gradient.
             clip=1.0,
         )
-        history = train_network(
-            self.name,
-            network,
-            [step],
-            lambda: mean_loss(row_loss, valid_rows),
-            rows,
-            self.batch_size,
-            self.max_epochs,
-            self.patience,
-            rng,
-            progress,
-        )
+        history = train_network(self, network, [step], rows, judges, task, rng, progress)
         return NeuMissPredictor(network, history)
 
 
 def pairwise_covariance(data: MaskedData) -> Floats:
     """Covariances (d, d), each over the rows that have both columns; zero where none has."""
-    seen = data.weight @ data.mask
-    centred = np.where(data.mask, data.values - (data.weight @ data.values) / np.maximum(seen, 1e-12), 0.0)
+    centred = np.where(data.mask, data.values - data.column_means(), 0.0)
     weight = data.weight[:, None]
     both = data.mask.T.astype(np.float64) @ (weight * data.mask)
     return (centred.T @ (weight * centred)) / np.maximum(both, 1e-12)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 
 from stablemiss.data import MaskedData
 from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.linear import LinearPredictor, column_means, design, join, regress
+from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
@@ -55,7 +55,7 @@ class OLS(Method):
             raise ValueError(f'OLS takes inputs="mean" or inputs="mask", but got {self.inputs!r}.')
         # Nothing is chosen on the validation rows, so they count as data too.
         data = join(train, valid)
-        center, use_mask = column_means(data), self.inputs == "mask"
+        center, use_mask = data.column_means(), self.inputs == "mask"
         inputs = design(data.values, data.mask, center, use_mask)
         coefficients, intercept = regress(inputs, data.target, data.weight, task, self.ridge)
         return LinearPredictor(center, coefficients, intercept, use_mask)

@@ -20,15 +20,15 @@ import torch
 from torch import Tensor
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.network import NetworkPredictor, check_at_least, judged, train_network
+from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import PBiGANNet, hide_half, label_columns
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import Rows, Step, mean_loss, to_device
+from stablemiss.training import Rows, Step, to_device
 
 
 class PBiGANPredictor(NetworkPredictor):
@@ -161,26 +161,13 @@ class PBiGAN(Method):
             back = (batch.weight * (missed + task.row_loss(label, batch.target))).mean()
             return told + self.reconstruction * back
 
-        def row_loss(rows: Rows) -> Tensor:
-            return task.row_loss(network(rows.values, rows.mask), rows.target)
-
         adam = partial(torch.optim.Adam, lr=self.learning_rate, betas=(0.5, 0.9))
-        rows, valid_rows = judged(train, valid, device)
-        history = train_network(
-            self.name,
-            network,
-            [
-                Step(critic_loss, list(network.critic.parameters()), adam),
-                Step(generator_loss, network.generators(), adam, every=self.critic_steps),
-            ],
-            lambda: mean_loss(row_loss, valid_rows),
-            rows,
-            self.batch_size,
-            self.max_epochs,
-            self.patience,
-            rng,
-            progress,
-        )
+        rows, judges = judged(train, valid, device)
+        steps = [
+            Step(critic_loss, list(network.critic.parameters()), adam),
+            Step(generator_loss, network.generators(), adam, every=self.critic_steps),
+        ]
+        history = train_network(self, network, steps, rows, judges, task, rng, progress)
         return PBiGANPredictor(network, history)
 
     def _check(self) -> None:

@@ -19,15 +19,15 @@ import torch
 from torch import Tensor
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.network import NetworkPredictor, check_at_least, judged, train_network
+from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import PartialVAENet, gaussian_divergence, hide_half, label_columns
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import Rows, Step, adamw, mean_loss, to_device
+from stablemiss.training import Rows, Step, adamw, to_device
 
 
 class PartialVAEPredictor(NetworkPredictor):
@@ -153,23 +153,10 @@ class PartialVAE(Method):
             wrong = task.row_loss(label, batch.target) / (2 * self.label_noise)
             return (batch.weight * (gaussian_divergence(mean, log_variance) + missed + wrong)).mean()
 
-        def row_loss(rows: Rows) -> Tensor:
-            return task.row_loss(network(rows.values, rows.mask), rows.target)
-
-        rows, valid_rows = judged(train, valid, device)
+        rows, judges = judged(train, valid, device)
         # DEVIATION: stopped by the validation rows' predictions, because the bound goes on rising long after.
-        history = train_network(
-            self.name,
-            network,
-            [Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))],
-            lambda: mean_loss(row_loss, valid_rows),
-            rows,
-            self.batch_size,
-            self.max_epochs,
-            self.patience,
-            rng,
-            progress,
-        )
+        step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
+        history = train_network(self, network, [step], rows, judges, task, rng, progress)
         return PartialVAEPredictor(network, history)
 
     def _keep(self, mask: Tensor) -> Tensor:

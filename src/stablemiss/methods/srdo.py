@@ -15,7 +15,7 @@ from typing import ClassVar
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.ratio import Classifier, ratio_weights
 from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.linear import LinearPredictor, column_means, design, join, regress
+from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
@@ -100,7 +100,7 @@ class SRDO(Method):
     ) -> LinearPredictor:
         # Nothing is chosen on the validation rows, so they count as data too.
         data = join(train, valid)
-        center = column_means(data)
+        center = data.column_means()
         inputs = design(data.values, data.mask, center)
         weight = ratio_weights(
             inputs,

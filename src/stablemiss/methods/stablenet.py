@@ -20,17 +20,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stablemiss.data import Floats, MaskedData
+from stablemiss.data import MaskedData
 from stablemiss.decorrelation import BatchWeights, Memory
-from stablemiss.methods.base import Method, Predictor
-from stablemiss.methods.network import NetworkPredictor, check_at_least, judged, train_network
+from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import MLP
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import Rows, Step, adamw, mean_loss, to_device
+from stablemiss.training import Rows, Step, adamw, to_device
 
 
 class ImputedMLP(nn.Module):
@@ -203,7 +203,7 @@ class StableNet(Method):
         device = to_device(self.device)
         with torch_randomness(rng):
             network = ImputedMLP(train.n_columns, self.hidden, task.d_output, self.use_mask).to(device)
-        network.center.copy_(torch.from_numpy(_means(train)))
+        network.center.copy_(torch.from_numpy(train.column_means()))
         # PAPER: weights are learnt for the features that the last layer reads.
         # DEVIATION: parts of one column (a category's codes; a column and its own bit in the mask) do not
         # count as dependent, because no weights can part them.
@@ -221,9 +221,6 @@ class StableNet(Method):
             self.max_columns,
         )
 
-        def row_loss(rows: Rows) -> Tensor:
-            return task.row_loss(network(rows.values, rows.mask), rows.target)
-
         def loss(batch: Rows) -> Tensor:
             features = network.features(batch.values, batch.mask)
             share = weigh(features.detach(), batch.weight)
@@ -231,22 +228,11 @@ class StableNet(Method):
             # all rows is one.
             return (share * batch.weight * task.row_loss(network.mlp.last(features), batch.target)).sum()
 
-        rows, valid_rows = judged(train, valid, device)
+        rows, judges = judged(train, valid, device)
         # DEVIATION: AdamW and early stopping on validation rows, because SGD at a fixed schedule of 30 epochs
         # is tuned to images, and the authors' code picks its epoch on the test set.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
-        history = train_network(
-            self.name,
-            network,
-            [step],
-            lambda: mean_loss(row_loss, valid_rows),
-            rows,
-            self.batch_size,
-            self.max_epochs,
-            self.patience,
-            rng,
-            progress,
-        )
+        history = train_network(self, network, [step], rows, judges, task, rng, progress)
         return StableNetPredictor(network, history)
 
     def _check(self) -> None:
@@ -261,9 +247,3 @@ class StableNet(Method):
             raise ValueError(f"hidden={self.hidden!r} has a layer without units; give each at least 1.")
         check_at_least(self, q=1, inner_steps=0, inner_learning_rate=0, n_memory=0, max_columns=2)
         check_at_least(self, batch_size=1, max_epochs=1, patience=1)
-
-
-def _means(data: MaskedData) -> Floats:
-    """The weighted mean (d,) of each column's observed cells; zero for a column that has none."""
-    seen = data.weight @ data.mask
-    return (data.weight @ data.values) / np.where(seen > 0, seen, 1.0)
