@@ -30,7 +30,7 @@ from sklearn.pipeline import make_pipeline
 from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingClassifier, MissingRegressor
 from stablemiss.datasets import load_air_quality, load_house_sales
 from stablemiss.evaluation.suite import REFERENCE, TRAIN_LAW, regret_under_shift
-from stablemiss.methods import Boosting, EMMixture, StableMiss
+from stablemiss.methods import Boosting, EMMixture, NeuMiss, StableMiss
 from stablemiss.progress import Bar
 
 RESULTS = Path(__file__).parent / "results" / "anymask.jsonl"
@@ -68,6 +68,7 @@ LABELS = (
     "CatBoost",
     "IterativeImputer + LightGBM",
     "EM mixture",
+    "NeuMiss",
     "StableMiss",
 )
 
@@ -93,6 +94,7 @@ def models(is_classes: bool, seed: int) -> dict[str, Any]:
             light(random_state=seed, verbosity=-1),
         ),
         "EM mixture": ours(EMMixture()),
+        "NeuMiss": ours(NeuMiss(hidden=(128,))),
         "StableMiss": ours(StableMiss("mlp")),
     }
     if find_spec("catboost"):

@@ -8,7 +8,7 @@ import torch
 from scipy.stats import multivariate_normal, t
 from torch import nn
 
-from stablemiss.methods.miwae import importance_bound
+from stablemiss.methods.miwae import importance_bound, label_bound
 from stablemiss.networks import MIWAENet
 from stablemiss.networks.miwae import Student
 
@@ -39,14 +39,20 @@ def rows():
     values = SLOPE * rng.normal(size=(40, 1)) + NOISE * rng.normal(size=(40, 3))
     mask = rng.uniform(size=values.shape) < 0.7
     mask[:, 0] = True
+    values, mask = (torch.tensor(np.array(part, dtype=float)) for part in (values, mask))
+    return values, mask, *exact(values, mask)
+
+
+def exact(values, mask):
+    """log p(x_o) of each row, and mean and scale of the exact posterior."""
     log_p, mean, scale = [], [], []
-    for x, seen in zip(values, mask, strict=True):
+    for x, seen in zip(values.numpy(), mask.numpy() > 0, strict=True):
         covariance = np.outer(SLOPE[seen], SLOPE[seen]) + NOISE**2 * np.eye(seen.sum())
         log_p.append(multivariate_normal(np.zeros(seen.sum()), covariance).logpdf(x[seen]))
         precision = 1 + SLOPE[seen] @ SLOPE[seen] / NOISE**2
         mean.append(SLOPE[seen] @ x[seen] / NOISE**2 / precision)
         scale.append(precision**-0.5)
-    return [torch.tensor(np.array(part, dtype=float)) for part in (values, mask, log_p, mean, scale)]
+    return [torch.tensor(np.array(part)) for part in (log_p, mean, scale)]
 
 
 def bound(net, rows, mean, scale, k, seed=0):
@@ -70,6 +76,21 @@ def test_under_another_posterior_it_rises_with_k_towards_the_likelihood(net, row
     truth = float(log_p.mean())
     assert means[0] < means[1] < means[2] < means[3] <= truth + 1e-3
     assert truth - means[3] < 0.01 < truth - means[0]
+
+
+@pytest.mark.parametrize("k", [1, 5, 50])
+def test_with_a_label_it_is_tight_for_the_likelihood_of_both(net, rows, k):
+    """The last column plays the label: log p(x_o, y) must come out, whatever the number of draws."""
+    values, mask, *_ = rows
+    mask[:, 2], other = 1.0, mask.clone()
+    other[:, 2] = 0.0
+    truth, mean, scale = exact(values, mask)
+    noise = torch.from_numpy(np.random.default_rng(0).normal(size=(len(values), k, 1)))
+    z = mean[:, None, None] + scale[:, None, None] * noise
+    columns, _ = net.decode(z)
+    ratio = net.log_ratio(values, other, mean[:, None], scale[:, None], z, columns)
+    label = columns.log_density(values[:, None])[:, :, 2]
+    assert torch.allclose(label_bound(ratio, label, 1.0), truth, atol=1e-5)
 
 
 def test_the_density_is_that_of_students_t():

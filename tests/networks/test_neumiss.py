@@ -73,7 +73,17 @@ def test_hidden_cells_stay_zero_in_every_term():
     assert torch.equal(net.series(torch.ones(1, 4) * mask, mask)[0, [1, 3]], torch.zeros(2))
 
 
-def test_the_start_from_data_converges_whatever_the_covariance():
+def test_the_start_from_data_grows_for_no_mask_even_where_holes_make_covariances_of_pairs_indefinite():
+    rng = np.random.default_rng(0)
+    values, mask = rng.normal(size=(60, 20)), rng.uniform(size=(60, 20)) < 0.3
+    pairs = (values * mask).T @ (values * mask) / np.maximum(mask.T @ (mask * 1.0), 1.0)
+    assert np.linalg.eigvalsh(pairs).min() < -0.1  # or there would be nothing to see
+    net = NeuMissNet(20, 1, depth=5)
+    net.start_from(torch.from_numpy(pairs).float())
+    assert torch.linalg.matrix_norm(net.weight, ord=2) < 1 + 1e-5
+
+
+def test_the_start_from_data_converges_for_a_true_covariance():
     covariance, *_ = gaussian(0, condition=1000.0)
     net = NeuMissNet(10, 1, depth=5)
     net.start_from(torch.from_numpy(covariance).float())

@@ -124,9 +124,11 @@ class NeuMiss(Method):
             loss,
             list(network.parameters()),
             adamw(self.learning_rate, self.weight_decay),
-            # A W of large norm grows with every term of the series, and so does its gradient.
+            # DEVIATION: clipped, because a W of large norm grows with every term of the series, and so does
+            # its gradient.
             clip=1.0,
         )
+        # DEVIATION: stopped on validation rows, with three cuts of the learning rate, because it overfits.
         history = train_network(self, network, [step], rows, judges, task, rng, progress)
         return NeuMissPredictor(network, history)
 

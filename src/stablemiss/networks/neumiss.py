@@ -56,12 +56,15 @@ class NeuMissNet(nn.Module):
         return h
 
     def start_from(self, covariance: Tensor) -> None:
-        """Begin with W = I − Σ / ‖Σ‖, a series that converges for every mask.
+        """Begin with W = I − Σ / ‖Σ‖, whose series grows for no mask.
 
         Parameters
         ----------
         covariance : (d, d)
+            Symmetric. Negative eigenvalues, which covariances of pairs with holes may have, count as zero:
+            along them each term of the series would grow.
         """
-        largest = torch.linalg.matrix_norm(covariance, ord=2).clamp_min(1e-12)
+        size, direction = torch.linalg.eigh(covariance)
+        size = size.clamp_min(0.0) / size.max().clamp_min(1e-12)
         with torch.no_grad():
-            self.weight.copy_(torch.eye(len(covariance)) - covariance / largest)
+            self.weight.copy_(torch.eye(len(covariance)) - (direction * size) @ direction.T)
