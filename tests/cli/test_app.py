@@ -5,7 +5,7 @@ import pytest
 
 import stablemiss
 
-COMMANDS = ("demo", "fit", "predict", "tune", "methods")
+COMMANDS = ("demo", "fit", "predict", "tune", "methods", "reproduce", "report")
 
 
 def test_version_is_the_package_s(run):

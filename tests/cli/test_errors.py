@@ -17,6 +17,7 @@ def end_with(error):
         (ValueError("Bad value."), "Bad value."),
         (TypeError("Bad type."), "Bad type."),
         (ModuleNotFoundError("Not installed."), "Not installed."),
+        (FloatingPointError("Training diverged."), "Training diverged."),
         (FileNotFoundError("The folder is absent."), "The folder is absent."),
         (OSError(28, "No space left on device", "a.csv"), "No space left on device: a.csv"),
     ],

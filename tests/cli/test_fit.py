@@ -46,6 +46,21 @@ def test_hyper_parameters_that_cannot_be_read_are_told_in_one_sentence(refuse, h
     assert "'ols' has no hyper-parameter 'rigde'" in refuse(*command, '{"rigde": 1}')
 
 
+@pytest.mark.parametrize(
+    ("params", "sentence"),
+    [
+        ('{"device": "gpu"}', "device='gpu' is none that torch can use here"),
+        ('{"learning_rate": 1e9}', "diverged"),
+        ('{"hidden": [-3]}', "hidden=[-3] must hold whole numbers of at least 1"),
+        ('{"hidden": 16}', "hidden=16 must be a sequence with the width of each layer"),
+        ('{"batch_size": 2.5}', "batch_size=2.5 must be a whole number"),
+    ],
+)
+def test_hyper_parameters_that_cannot_be_are_told_in_one_sentence(refuse, houses, params, sentence):
+    command = ("fit", houses, "--target", "price", "--ignore", "dear", "--method", "p_bigan", "--params")
+    assert sentence in refuse(*command, params)
+
+
 def test_help_says_where_the_methods_are_listed(run):
     assert "stablemiss methods" in run("fit", "--help").stdout
 

@@ -1,7 +1,6 @@
 import pytest
 
-from stablemiss.experiments import run_demo
-from stablemiss.experiments.demo import DEMO_LAWS, DEMO_METHODS, N_FEATURES
+from stablemiss.experiments.demo import DEMO_LAWS, DEMO_METHODS, N_FEATURES, run_demo
 from stablemiss.missingness import LAWS, LEVELS
 
 

@@ -106,10 +106,18 @@ def test_trees_after_the_best_round_are_not_kept():
     assert max(n_trees) < 30
 
 
-def test_a_negative_number_of_copies_is_refused():
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"thinning": -1}, "thinning=-1 is too small; give at least 0"),
+        ({"n_trees": 2.5}, "n_trees=2.5 must be a whole number"),
+        ({"n_leaves": 1}, "n_leaves=1 is too small; give at least 2"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(wrong, reason):
     values, mask, y = draw(0, n=50)
-    with pytest.raises(ValueError, match="thinning must be a number of copies"):
-        fit(Boosting(thinning=-1), values, mask, y)
+    with pytest.raises(ValueError, match=reason):
+        fit(Boosting(**wrong), values, mask, y)
 
 
 @pytest.mark.parametrize("kind", ["one output", "two outputs"])

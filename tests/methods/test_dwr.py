@@ -101,14 +101,20 @@ def test_powers_become_uncorrelated_too_if_asked():
     assert squares[1] < 0.05
 
 
-def test_an_order_below_one_is_refused():
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"order": 0}, "order=0 is too small; give at least 1"),
+        ({"max_steps": 2.5}, "max_steps=2.5 must be a whole number"),
+        ({"ridge": -1.0}, "ridge=-1.0 is too small; give at least 0"),
+        ({"ridge": np.nan}, "ridge=nan must be a finite number"),
+        ({"ridge": np.inf}, "ridge=inf must be a finite number"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(wrong, reason):
     _, values, mask = draw(0, n=20)
-    with pytest.raises(ValueError, match="order=0 is too small; give at least 1"):
-        fit(DWR(order=0), values, mask, values[:, 0])
-
-
-def test_defaults_lie_in_the_search_space():
-    assert all(value in DWR.space[name] for name, value in DWR().get_params().items() if name in DWR.space)
+    with pytest.raises(ValueError, match=reason):
+        fit(DWR(**wrong), values, mask, values[:, 0])
 
 
 @pytest.mark.parametrize("seed", range(2))

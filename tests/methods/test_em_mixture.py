@@ -102,12 +102,18 @@ def test_tied_densities_equal_those_of_class_means_and_pooled_covariance():
 
 
 @pytest.mark.parametrize(
-    "setting",
-    [{"n_components": 0}, {"n_components": "three"}, {"ridge": 0}, {"tolerance": 0.0}, {"max_steps": -1}],
+    ("setting", "reason"),
+    [
+        ({"n_components": 0}, "n_components=0 is too small"),
+        ({"n_components": "three"}, "n_components='three' must be a whole number"),
+        ({"max_components": 2.5}, "max_components=2.5 must be a whole number"),
+        ({"max_steps": -1}, "max_steps=-1 is too small"),
+        ({"ridge": 0}, "ridge must be a number above 0"),
+        ({"tolerance": 0.0}, "tolerance must be a number above 0"),
+    ],
 )
-def test_settings_without_sense_are_refused_in_a_sentence(setting):
-    (name,) = setting
-    with pytest.raises(ValueError, match=f"{name} must be a "):
+def test_settings_without_sense_are_refused_in_a_sentence(setting, reason):
+    with pytest.raises(ValueError, match=reason):
         MissingRegressor(EMMixture(**setting)).fit(np.zeros((9, 1)), np.arange(9.0))
 
 

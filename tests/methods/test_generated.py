@@ -112,8 +112,9 @@ def test_parts_of_one_column_do_not_count_as_dependent():
         (StableMiss(decorrelate="all"), "decorrelate='all' is unknown"),
         (StableMiss(decorrelate="full", strength=-1), "must not be negative"),
         (StableMiss(decorrelate="none", form="other"), "form='other' is unknown"),
-        (StableMissPlus(strength=-1), "must not be negative"),
+        (StableMissPlus(strength=-1), "strength=-1 is too small"),
         (StableMissPlus(n_directions=0), "at least 1"),
+        (StableMissPlus(n_directions=2.5), "n_directions=2.5 must be a whole number"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(method, reason):

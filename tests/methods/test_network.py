@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from stablemiss.methods.base import check_at_least
 from stablemiss.methods.network import NetworkPredictor
 from stablemiss.networks import NeuMissNet
 from stablemiss.torch_state import torch_threads
@@ -53,11 +52,3 @@ def test_a_forked_process_answers_too(predictor):
         is_done = process.exitcode == 0
         process.kill()
     assert is_done
-
-
-def test_a_parameter_below_its_bound_is_named():
-    class Settings:
-        depth = 0
-
-    with pytest.raises(ValueError, match="depth=0 is too small; give at least 1"):
-        check_at_least(Settings(), depth=1)

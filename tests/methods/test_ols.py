@@ -119,6 +119,13 @@ def test_unknown_inputs_are_refused():
         fit(OLS(inputs="median"), values, mask, values[:, 0])
 
 
+@pytest.mark.parametrize("ridge", [-1.0, np.inf, np.nan, "small"])
+def test_a_ridge_that_is_negative_or_no_number_is_refused(ridge):
+    _, values, mask = draw(0, n=20)
+    with pytest.raises(ValueError, match=r"ridge=.* give at least 0"):
+        fit(OLS(ridge=ridge), values, mask, values[:, 0])
+
+
 @pytest.mark.parametrize("train_level", [0.1, 0.5])
 @pytest.mark.parametrize("seed", [11, 12, 13])
 def test_it_is_within_one_and_a_half_percent_of_optimal_on_gaussian_ind(seed, train_level):

@@ -26,6 +26,12 @@ def test_a_choice_holds_its_values_of_any_kind():
     assert (32,) not in Choice(*values)
 
 
+def test_lists_in_a_choice_and_asked_for_count_as_tuples():
+    assert Choice([32], (32, 32)) == Choice((32,), [32, 32])
+    assert [32, 32] in Choice((32,), (32, 32))
+    assert [32] not in Choice((32, 32))
+
+
 @pytest.mark.parametrize("make", [lambda: Range(2, 1), lambda: Range(0.0, 1.0, log=True), lambda: Choice()])
 def test_what_holds_nothing_is_refused(make):
     with pytest.raises(ValueError, match=r"holds no numbers to search|at least one value"):

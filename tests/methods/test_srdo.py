@@ -73,8 +73,20 @@ def test_parts_of_one_column_stay_together():
     assert apart < 0.9
 
 
-def test_defaults_lie_in_the_search_space():
-    assert all(value in SRDO.space[name] for name, value in SRDO().get_params().items() if name in SRDO.space)
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"max_epochs": 0}, "max_epochs=0 is too small; give at least 1"),
+        ({"n_folds": 2.5}, "n_folds=2.5 must be a whole number"),
+        ({"hidden": (5, -3)}, r"hidden=\(5, -3\) must hold whole numbers"),
+        ({"ridge": -1.0}, "ridge=-1.0 is too small; give at least 0"),
+        ({"ridge": np.inf}, "ridge=inf must be a finite number"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(wrong, reason):
+    _, values, mask = draw(0, n=20)
+    with pytest.raises(ValueError, match=reason):
+        fit(SRDO(**wrong), values, mask, values[:, 0])
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -160,6 +160,9 @@ def test_a_small_table_takes_well_under_two_seconds():
         ({"layers": -1}, "layers=-1 is too small; give at least 0"),
         ({"rank": 0}, "rank=0 is too small"),
         ({"patience": 0}, "patience=0 is too small"),
+        ({"hidden": 2.5}, "hidden=2.5 must be a whole number; give at least 1"),
+        ({"batch_size": None}, "batch_size=None must be a whole number"),
+        ({"g_hidden": 32}, r"g_hidden=32 must be a sequence .* give \(32,\)"),
     ],
 )
 def test_impossible_hyper_parameters_are_refused_in_a_sentence(wrong, message):

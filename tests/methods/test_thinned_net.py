@@ -63,6 +63,10 @@ def test_cuts_are_ascending_and_scores_follow_the_ranks():
 
 def test_what_cannot_be_is_refused():
     values, mask, y = draw(0, n=50)
-    for setting, reason in [({"width": 0}, "width=0"), ({"fill": -1}, "fill=-1")]:
+    for setting, reason in [
+        ({"width": 0}, "width=0"),
+        ({"width": 2.5}, "width=2.5"),
+        ({"fill": -1}, "fill=-1"),
+    ]:
         with pytest.raises(ValueError, match=reason):
             fit(ThinnedNet(**setting), values, mask, y)

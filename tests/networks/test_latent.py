@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stablemiss.networks import PointNet, averaged, gaussian_divergence, hide_half, label_columns
+from stablemiss.networks import PointNet, averaged, gaussian_divergence, label_columns, show_half
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_the_divergence_is_that_of_gaussians():
 
 def test_about_half_of_the_labels_are_hidden_row_by_row():
     torch.manual_seed(0)
-    seen = hide_half(torch.zeros(4000, 3))
+    seen = show_half(torch.zeros(4000, 3))
     assert seen.shape == (4000, 1)
     assert set(seen.unique().tolist()) == {0.0, 1.0}
     assert 0.46 < float(seen.mean()) < 0.54

@@ -77,3 +77,11 @@ def test_auto_finds_a_device_and_an_absent_gpu_is_refused_in_a_sentence(monkeypa
     assert to_device("auto") == CPU
     with pytest.raises(ValueError, match='torch sees no GPU; use device="auto" or "cpu"'):
         to_device("cuda")
+
+
+@pytest.mark.parametrize("name", ["gpu", "cpu:x", "cuda:99", None, 3.5])
+def test_a_device_that_is_none_is_refused_in_a_sentence(name, monkeypatch):
+    # Also where there are GPUs, there are not a hundred.
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ValueError, match=r"device=.* is none that torch can use here; use .*auto"):
+        to_device(name)

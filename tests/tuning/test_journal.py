@@ -100,6 +100,38 @@ def test_a_study_of_someone_elses_is_refused_and_stays_as_it_was(path):
     assert path.read_bytes() == before
 
 
+def test_of_two_searches_begun_in_the_same_moment_the_second_to_write_is_refused(path, monkeypatch):
+    """Both found the file without a word about what it is for; the other one was quicker."""
+    write = optuna.Study.set_user_attr
+    others = []
+
+    def after_another(study, key, value):
+        monkeypatch.setattr(optuna.Study, "set_user_attr", write)
+        others.append(open_study(path, {"method": "boosting"}, RandomSampler(seed=0)))
+        write(study, key, value)
+
+    monkeypatch.setattr(optuna.Study, "set_user_attr", after_another)
+    with pytest.raises(ValueError, match="its method is boosting, but here it is ols"):
+        open_study(path, ABOUT, RandomSampler(seed=0))
+    again = open_study(path, {"method": "boosting"}, RandomSampler(seed=0))
+    assert len(others) == 1
+    assert again.study_name == others[0].study_name
+    with pytest.raises(ValueError, match="belongs to another search"):
+        open_study(path, ABOUT, RandomSampler(seed=0))
+
+
+def test_two_processes_that_begin_the_same_search_in_the_same_moment_share_it(path, monkeypatch):
+    write = optuna.Study.set_user_attr
+
+    def after_another(study, key, value):
+        monkeypatch.setattr(optuna.Study, "set_user_attr", write)
+        begin(path, n_trials=1)
+        write(study, key, value)
+
+    monkeypatch.setattr(optuna.Study, "set_user_attr", after_another)
+    assert len(begin(path, n_trials=1).trials) == 2
+
+
 def test_optuna_speaks_as_before_afterwards():
     before = optuna.logging.get_verbosity()
     with pytest.raises(KeyError), quiet():

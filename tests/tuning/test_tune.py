@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from stablemiss import MissingClassifier, MissingRegressor, StableMissRegressor
-from stablemiss.methods import OLS
+from stablemiss.methods import OLS, StableNet
 from stablemiss.missingness import MCARIndependent
 from stablemiss.progress import Silence
 from stablemiss.tuning import Choice, Range, tune
@@ -36,6 +36,36 @@ with np.load("table.npz") as table:
     X, y = table["X"], table["y"]
 space = {"ridge": Range(1e-3, 1e3, log=True)}
 tune(MissingRegressor("ols"), X, y, n_trials=int(sys.argv[1]), space=space, study="study.journal")
+"""
+# Processes die in each fit where height is 2, else in the first alone.
+FRAGILE = """
+import json, os
+from dataclasses import asdict
+from pathlib import Path
+import numpy as np
+from stablemiss import MissingRegressor
+from stablemiss.methods import Method
+from stablemiss.methods.constant import ConstantPredictor
+from stablemiss.tuning import Choice, tune
+
+class Fragile(Method):
+    name = "fragile"
+    predictor = ConstantPredictor
+
+    def __init__(self, height=0.0):
+        self.height = height
+
+    def fit(self, train, valid, task, rng, progress):
+        n_before = len(list(Path().glob(f"{self.height}-*")))
+        Path(f"{self.height}-{n_before}").touch()
+        if self.height == 2.0 or n_before == 0:
+            os._exit(1)
+        return ConstantPredictor(np.full(task.d_output, self.height))
+
+X = np.arange(20.0)[:, None]
+space = {"height": Choice(2.0)}
+tuned = tune(MissingRegressor(Fragile()), X, X[:, 0], n_trials=2, n_jobs=2, space=space)
+print(json.dumps([asdict(trial) for trial in tuned.trials]))
 """
 
 
@@ -213,6 +243,17 @@ def test_trials_run_in_processes_of_their_own(table):
     assert tuned.trials[0].loss == alone.loss
 
 
+def test_a_trial_whose_process_died_is_tried_once_more_and_the_one_given_is_not_lost(tmp_path):
+    done = subprocess.run([sys.executable, "-c", FRAGILE], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    given, other = json.loads(done.stdout)
+    assert given["is_given"]
+    assert given["loss"] is not None
+    assert not other["is_given"]
+    assert other["failure"].startswith("TerminatedWorkerError")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.0-0", "0.0-1", "2.0-0", "2.0-1"]
+
+
 def test_a_trial_that_raises_is_kept_with_its_reason_and_ends_nothing(table, shelf, tmp_path):
     path = tmp_path / "study.journal"
     for _ in range(2):
@@ -291,6 +332,24 @@ def test_the_file_of_another_search_is_refused_and_stays_as_it_was(table, tmp_pa
     with pytest.raises(ValueError, match=re.escape(f"belongs to another search: its {message}")):
         tune(**arguments)
     assert path.read_bytes() == before
+
+
+def test_the_same_search_in_other_words_goes_on(table, shelf, tmp_path):
+    """Names of the space in another order, and lists, as JSON has them, for tuples."""
+    path = tmp_path / "study.journal"
+    space = {"height": Range(-2.0, 2.0), "paint": Choice((1, 2), "white")}
+    first = tune(MissingRegressor(shelf(paint=(1, 2))), *table, n_trials=4, space=space, study=path)
+    other = {"paint": Choice([1, 2], "white"), "height": Range(-2.0, 2.0)}
+    again = tune(MissingRegressor(shelf(paint=[1, 2])), *table, n_trials=4, space=other, study=path)
+    assert [trial.params for trial in again.trials] == [trial.params for trial in first.trials]
+    alone = tune(MissingRegressor(shelf(paint=[1, 2])), *table, n_trials=4, space=other)
+    assert [trial.params for trial in alone.trials] == [trial.params for trial in first.trials]
+    fixed = {"learning_rate": Range(1e-3, 1e-2)}
+    path = tmp_path / "fixed.journal"
+    for hidden in ((4,), [4]):
+        method = StableNet(hidden, inner_steps=0, max_epochs=1)
+        tuned = tune(MissingRegressor(method), *table, n_trials=1, space=fixed, study=path)
+        assert len(tuned.trials) == 1
 
 
 def test_mistakes_are_told_in_a_sentence(table):

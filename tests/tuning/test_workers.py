@@ -1,5 +1,6 @@
 import os
 import time
+from concurrent.futures import BrokenExecutor
 
 import pytest
 
@@ -18,6 +19,23 @@ def test_an_interrupt_ends_the_work_here():
 
     with Workers(1) as workers, pytest.raises(KeyboardInterrupt):
         workers.submit(interrupt)
+
+
+def test_whose_process_dies_takes_no_other_with_it():
+    with Workers(2) as workers:
+        bystander = workers.submit(time.sleep, 1)
+        for _ in range(2):
+            assert isinstance(workers.submit(os.abort).exception(), BrokenExecutor)
+        assert bystander.exception() is None
+
+
+def test_no_more_processes_are_begun_than_there_are_jobs():
+    with Workers(2) as workers:
+        pids = set()
+        for _ in range(3):
+            both = [workers.submit(os.getpid) for _ in range(2)]
+            pids |= {future.result() for future in both}
+    assert len(pids) <= 2
 
 
 def test_several_jobs_run_elsewhere_with_their_share_of_the_cores_and_survive_a_death(monkeypatch):

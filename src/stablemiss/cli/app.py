@@ -11,6 +11,8 @@ from stablemiss.cli.demo import demo
 from stablemiss.cli.fit import fit
 from stablemiss.cli.methods import methods
 from stablemiss.cli.predict import predict
+from stablemiss.cli.report import report
+from stablemiss.cli.reproduce import reproduce
 from stablemiss.cli.tune import tune
 
 app = typer.Typer(
@@ -46,3 +48,5 @@ app.command(
     epilog="Example:  stablemiss tune houses.csv --target price --method boosting --study houses.journal"
 )(tune)
 app.command(epilog="Example:  stablemiss methods")(methods)
+app.command(epilog="Example:  stablemiss reproduce table1 figure2 --budget quick --jobs 2")(reproduce)
+app.command(epilog="Example:  stablemiss report --budget quick --output reproduction.html")(report)

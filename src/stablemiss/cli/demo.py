@@ -53,7 +53,7 @@ def demo(
 
         check_can_render()
         check_folder(output)
-        from stablemiss.experiments import run_demo
+        from stablemiss.experiments.demo import run_demo
 
         results = run_demo(seed=seed, law=law, train_level=train_level, rows=rows, progress=Milestones())
         print_table(gap_table(results))

@@ -58,7 +58,7 @@ def plain_errors() -> Iterator[None]:
             # The system's own errors carry a number and the file's name apart; ours are sentences already.
             sentence = f"{error.strerror}: {error.filename}" if error.filename else str(error)
             raise _end(sentence) from error
-        except (ValueError, TypeError, ModuleNotFoundError) as error:
+        except (ValueError, TypeError, ModuleNotFoundError, FloatingPointError) as error:
             raise _end(str(error)) from error
 
 

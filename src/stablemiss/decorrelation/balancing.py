@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from stablemiss.data import Floats, MaskedData, centre_and_scale
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
-from stablemiss.training import Rows, Stage, Step, run_stages, to_device
+from stablemiss.training import SMALL_STEP, Rows, Stage, Step, run_stages, to_device
 
 Scale = Literal["correlation", "covariance", "fixed"]
 # Steps between two looks at whether the objective still falls, the share of it that counts as a gain, and
@@ -30,8 +30,6 @@ GAIN = 1e-3
 PATIENCE = 2
 # A variance below this, of columns that began with one, is taken for none.
 NO_VARIANCE = 1e-4
-# Multiplications in a step up to which a second thread saves little.
-SMALL_STEP = 2**26
 
 
 class _SquaredWeights(nn.Module):
@@ -135,8 +133,9 @@ def balance_weights(
         return loss + (variance - fixed).square().sum() if scale == "fixed" else loss
 
     def objective(_: Rows) -> Tensor:
-        # PAPER: a bound on Σ w² / n, here with a multiplier. DEVIATION: weights are divided by their mean
-        # instead of penalised by (Σ w / n − 1)², because that term's size grows with n.
+        # PAPER: a bound on Σ w² / n, here with a multiplier.
+        # DEVIATION: weights are divided by their mean instead of penalised by (Σ w / n − 1)², because that
+        # term's size grows with n.
         return balance() + penalty * weights.spread()
 
     best = math.inf

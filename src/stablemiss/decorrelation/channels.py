@@ -107,7 +107,8 @@ class Memory:
     size : int
         The most rows to hold.
     alpha : float
-        For "blend", the share of the old memory that stays; at 0 the memory is the last batch.
+        For "blend", the share of the old memory that stays once the first ten batches, which are averaged
+        evenly, are over; at 0 the memory is then the last batch.
 
     Examples
     --------

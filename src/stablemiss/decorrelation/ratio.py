@@ -82,7 +82,8 @@ def ratio_weights(
         Weights are averaged over so many: more are steadier, at proportional cost.
     n_folds : int
         A row's weight comes from classifiers that have not learnt from it, one for each fold. More learn
-        from more rows and cost more; 1 learns from all and judges the same rows.
+        from more rows and cost more; with 1 a single classifier judges the rows it was made from, of which
+        "mlp" keeps a tenth to stop by.
     progress : Silence, optional
 
     Returns
@@ -98,7 +99,7 @@ def ratio_weights(
     >>> bool(abs(np.cov(table.T, aweights=weight)[0, 1]) < 0.1)
     True
     """
-    _check(classifier, clip, n_permutations, n_folds)
+    _check(classifier, clip, n_permutations, n_folds, max_epochs)
     columns = np.asarray(columns, dtype=np.float64)
     n, d = columns.shape
     centre, scale = centre_and_scale(columns, base)
@@ -188,7 +189,7 @@ def _learn_network(
     return best
 
 
-def _check(classifier: str, clip: float, n_permutations: int, n_folds: int) -> None:
+def _check(classifier: str, clip: float, n_permutations: int, n_folds: int, max_epochs: int) -> None:
     if classifier not in get_args(Classifier):
         raise ValueError(f'classifier={classifier!r} is unknown; choose "mlp" or "logistic".')
     if not 0 < clip < 0.5:
@@ -196,7 +197,8 @@ def _check(classifier: str, clip: float, n_permutations: int, n_folds: int) -> N
             f"clip={clip!r} must lie between 0 and 0.5; 1e-6 is as good as none, and towards 0.5 weights "
             "become equal."
         )
-    if n_permutations < 1 or n_folds < 1:
+    if min(n_permutations, n_folds, max_epochs) < 1:
         raise ValueError(
-            f"n_permutations={n_permutations!r} and n_folds={n_folds!r} must be at least 1 each."
+            f"n_permutations={n_permutations!r}, n_folds={n_folds!r} and max_epochs={max_epochs!r} must be "
+            "at least 1 each."
         )

@@ -1,5 +1,1 @@
-"""Experiments as frozen data, and what runs them."""
-
-from stablemiss.experiments.demo import run_demo
-
-__all__ = ["run_demo"]
+"""Experiments as frozen data, what runs them, and what keeps and compares their results."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self, final
 
 from numpy.typing import NDArray
@@ -72,8 +75,56 @@ class Method(BaseEstimator, ABC):
 
 
 def check_at_least(method: object, **least: float) -> None:
-    """Raise if a parameter of `method` is below its bound; None is let pass."""
+    """Raise if a parameter of `method` is below its bound, or no number of its kind.
+
+    Where the bound is whole the parameter must be, too; else it must be finite.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> check_at_least(SimpleNamespace(depth=3, ridge=0.1), depth=1, ridge=0.0)
+    >>> check_at_least(SimpleNamespace(depth=2.5), depth=1)
+    Traceback (most recent call last):
+    ValueError: depth=2.5 must be a whole number; give at least 1.
+    """
     for name, bound in least.items():
         value = getattr(method, name)
-        if value is not None and not value >= bound:
+        if isinstance(bound, Integral):
+            if not _is_whole(value):
+                raise ValueError(f"{name}={value!r} must be a whole number; give at least {bound}.")
+        elif isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+            raise ValueError(f"{name}={value!r} must be a finite number; give at least {bound}.")
+        if value < bound:
             raise ValueError(f"{name}={value!r} is too small; give at least {bound}.")
+
+
+def check_widths(method: object, *names: str) -> None:
+    """Raise if a parameter of `method` does not list the widths of layers, of which there may be none.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> check_widths(SimpleNamespace(encoder=(64, 32), decoder=[]), "encoder", "decoder")
+    >>> check_widths(SimpleNamespace(hidden=128), "hidden")
+    Traceback (most recent call last):
+    ValueError: hidden=128 must be a sequence with the width of each layer; for a single one give (128,).
+    """
+    for name in names:
+        widths = getattr(method, name)
+        if _is_whole(widths) and widths >= 1:
+            raise ValueError(
+                f"{name}={widths!r} must be a sequence with the width of each layer; for a single one give "
+                f"({widths},)."
+            )
+        if isinstance(widths, str) or not isinstance(widths, Sequence):
+            raise ValueError(
+                f"{name}={widths!r} must be a sequence with the width of each layer, such as (128, 64)."
+            )
+        if not all(_is_whole(width) and width >= 1 for width in widths):
+            raise ValueError(
+                f"{name}={widths!r} must hold whole numbers of at least 1, the width of each layer."
+            )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.missingness import Thinning
 from stablemiss.progress import Silence
@@ -149,8 +149,7 @@ class Boosting(Method):
             raise ValueError(
                 "Trees go on from another predictor only for numbers, but the target is a class."
             )
-        if self.thinning < 0:
-            raise ValueError(f"thinning must be a number of copies from 0 on, but is {self.thinning!r}.")
+        check_at_least(self, thinning=0, n_trees=1, n_leaves=2, min_rows_per_leaf=1, patience=1)
         # Without validation rows the training rows decide when to stop, as in the other methods.
         valid = valid if len(valid) else train
         # A leaf of twenty rows leaves nothing to split in a table of thirty.

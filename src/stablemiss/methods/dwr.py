@@ -6,6 +6,8 @@ Shift", AAAI 2020 (decorrelated weighting regression):
     min over w, β   Σ_i w_i (y_i − x_iᵀβ)²
     subject to      Σ_j ‖X_jᵀ Σ_w X_{−j} / n − (X_jᵀ w / n) (X_{−j}ᵀ w / n)‖² < λ₂,
                     ‖β‖₁ < λ₁,   Σ w² / n < λ₃,   (Σ w / n − 1)² < λ₄
+
+Deviations: correlations by default; weights first; a ridge. One more in `decorrelation/balancing.py`.
 """
 
 from __future__ import annotations
@@ -98,7 +100,7 @@ class DWR(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
     ) -> LinearPredictor:
-        check_at_least(self, order=1)
+        check_at_least(self, order=1, max_steps=1, ridge=0.0)
         # Nothing is chosen on the validation rows, so they count as data too.
         data = join(train, valid)
         center = data.column_means()

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.space import Choice, Space
 from stablemiss.mixture import RIDGES, GaussianMixture, MixtureFit, Rows
 from stablemiss.progress import Silence
@@ -207,12 +207,9 @@ class EMMixture(Method):
         return fit.refresh() if self.learn_from_valid else fit.mixture
 
     def _check(self) -> None:
-        sizes = {"max_components": self.max_components, "max_steps": self.max_steps}
+        check_at_least(self, max_components=1, max_steps=1)
         if self.n_components != "auto":
-            sizes["n_components"] = self.n_components
-        for name, value in sizes.items():
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise ValueError(f"{name} must be a whole number from 1 on, but is {value!r}.")
+            check_at_least(self, n_components=1)
         for name in ("tolerance", "ridge"):
             number = getattr(self, name)
             if name == "ridge" and number == "auto":

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
-from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.base import Method, Predictor, check_at_least, check_widths
 from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import GeneratedMLP
@@ -51,8 +51,9 @@ class GeneratedRegression(Method):
     """
 
     predictor: ClassVar[type[Predictor]] = GeneratedPredictor
-    # PAPER: 1 to 3 layers of 128 to 4096 units. DEVIATION: up to 1024 because φ overfits long before, and
-    # from no layer and 32 units on because small tables ask for less.
+    # PAPER: 1 to 3 layers of 128 to 4096 units.
+    # DEVIATION: up to 1024 because φ overfits long before, and from no layer and 32 units on because small
+    # tables ask for less.
     space: ClassVar[Space] = {
         "architecture": Choice("linear", "mlp"),
         "hidden": Choice(32, 64, 128, 256, 512, 1024),
@@ -125,4 +126,7 @@ class GeneratedRegression(Method):
     def _check(self) -> None:
         if self.architecture not in ("linear", "mlp"):
             raise ValueError(f'architecture={self.architecture!r} is unknown; choose "linear" or "mlp".')
-        check_at_least(self, hidden=1, layers=0, rank=1, batch_size=1, max_epochs=1, patience=1)
+        check_at_least(self, hidden=1, layers=0, batch_size=1, max_epochs=1, patience=1)
+        check_widths(self, "g_hidden")
+        if self.rank is not None:
+            check_at_least(self, rank=1)

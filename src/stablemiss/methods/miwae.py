@@ -11,6 +11,9 @@ with a Student-t decoder. The target is a further column y, hidden at the test. 
 of which λ = 1 is the publication's bound of columns and label together; the prediction is
 
     ŷ = Σ_l w_l E[y | z_l],   w_l ∝ p(x_o | z_l) p(z_l) / q(z_l | x_o),   z_l ~ q(z | x_o)
+
+Deviations: the encoder reads the mask; 200 draws in prediction; half of the labels hidden; the label's
+weight; stopped by validation.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from stablemiss.data import MaskedData
 from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
-from stablemiss.networks import MIWAENet, hide_half, label_columns
+from stablemiss.networks import MIWAENet, label_columns, show_half
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
@@ -126,7 +129,7 @@ class MIWAE(Method):
                 is_classes=isinstance(task, Classification),
                 d_latent=self.d_latent,
                 hidden=self.hidden,
-                # DEVIATION: the published encoder reads zero-filled cells alone; see `use_mask`.
+                # DEVIATION: the encoder reads the mask too, because a hidden cell is not an average one.
                 use_mask=self.use_mask,
                 # DEVIATION: a fifth of the published draws, because more changed nothing.
                 n_draws=self.n_draws,
@@ -136,7 +139,7 @@ class MIWAE(Method):
             labels = label_columns(batch.target, task.d_output)
             # DEVIATION: half of the rows hide their label from the encoder, because at the test all do. The
             # bound holds for any q, so the label counts in it all the same.
-            seen = hide_half(labels).expand_as(labels)
+            seen = show_half(labels).expand_as(labels)
             mean, scale = network.encode(
                 torch.cat([batch.values, labels * seen], dim=1), torch.cat([batch.mask, seen], dim=1)
             )
@@ -144,6 +147,7 @@ class MIWAE(Method):
             z = mean[:, None] + scale[:, None] * noise
             columns, label = network.decode(z)
             ratio = network.log_ratio(batch.values, batch.mask, mean, scale, z, columns)
+            # DEVIATION: the label counts more than once, because one column among many is hardly learnt.
             bound = label_bound(ratio, network.log_label(label, batch.target), self.label_weight)
             return -(batch.weight * bound).mean()
 
@@ -151,12 +155,13 @@ class MIWAE(Method):
         few = torch.as_tensor(rng.permutation(len(valid_rows))[:MOST_JUDGED], device=device)
         judges = valid_rows.take(few)
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
+        # DEVIATION: stopped by the validation rows' predictions, because the bound goes on rising long after.
         history = train_network(self, network, [step], rows, judges, task, rng, progress)
         return MIWAEPredictor(network, history)
 
     def _check(self) -> None:
         check_at_least(self, d_latent=1, hidden=1, k=1, n_draws=1, batch_size=1, max_epochs=1, patience=1)
-        if not self.label_weight > 0:
+        if not 0 < self.label_weight < math.inf:
             raise ValueError(f"label_weight={self.label_weight!r} must be above 0.")
 
 
@@ -184,7 +189,7 @@ def label_bound(log_ratio: Tensor, log_label: Tensor, label_weight: float) -> Te
     log_label : (n, K)
         log p(y | z).
     label_weight : float
-        1 gives the bound of log p(x_o, y). DEVIATION: more, since one column among many is hardly learnt.
+        1 gives the bound of log p(x_o, y).
 
     Examples
     --------

@@ -17,15 +17,13 @@ from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness, torch_threads
-from stablemiss.training import CHUNK, History, Rows, Stage, Step, mean_loss, run_stages
+from stablemiss.training import CHUNK, SMALL_STEP, History, Rows, Stage, Step, mean_loss, run_stages
 
 # Between two looks at the validation rows there are at least so many steps, however small the table.
 MIN_BATCHES = 16
 # Learning rates are cut so often before training ends. Three cuts took 2 to 4% off the validation loss of
 # StableMiss on Gaussian-Mix.
 CUTS = 3
-# Multiplications in one pass of a batch up to which a second thread saves little.
-SMALL_STEP = 2**26
 
 
 class NetworkPredictor(Predictor):

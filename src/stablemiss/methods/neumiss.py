@@ -7,6 +7,8 @@ Varoquaux, *What's a good imputation to predict with missing values?*, 2021.
     h₀ = m ⊙ (x − μ),   h_{t+1} = m ⊙ (W h_t) + h₀   for t = 0 … depth − 1,   output = head(h_depth)
 
 For Gaussian columns and a linear target, W = I − ηΣ makes this tend to the Bayes predictor of every mask.
+
+Deviations: Σ divided by its norm at the start; clipped gradients; stopped by validation.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import torch
 from torch import Tensor
 
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.base import Method, Predictor, check_at_least, check_widths
 from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import NeuMissNet
@@ -107,12 +109,13 @@ class NeuMiss(Method):
         if self.start not in ("data", "random"):
             raise ValueError(f'start={self.start!r} is unknown; choose "data" or "random".')
         check_at_least(self, depth=0, batch_size=1, max_epochs=1, patience=1)
+        check_widths(self, "hidden")
         device = to_device(self.device)
         with torch_randomness(rng):
             network = NeuMissNet(train.n_columns, task.d_output, self.depth, tuple(self.hidden))
         if self.start == "data":
-            # DEVIATION: divided by ‖Σ‖, not by half of it as in the 2021 code, whose series swings for ever
-            # along the largest direction.
+            # DEVIATION: divided by ‖Σ‖, not by half of it as in the 2021 code, because that series swings for
+            # ever along the largest direction.
             network.start_from(torch.from_numpy(pairwise_covariance(train)).float())
         network.to(device)
 

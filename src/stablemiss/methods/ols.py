@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.progress import Silence
 from stablemiss.seeding import Rng
@@ -53,6 +53,7 @@ class OLS(Method):
     ) -> LinearPredictor:
         if self.inputs not in ("mean", "mask"):
             raise ValueError(f'OLS takes inputs="mean" or inputs="mask", but got {self.inputs!r}.')
+        check_at_least(self, ridge=0.0)
         # Nothing is chosen on the validation rows, so they count as data too.
         data = join(train, valid)
         center, use_mask = data.column_means(), self.inputs == "mask"

@@ -41,14 +41,14 @@ class Range:
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """One of a few values, of any kind.
+    """One of a few values, of any kind; lists, as JSON has them, count as tuples.
 
     Examples
     --------
     >>> Choice(128, 256).values
     (128, 256)
-    >>> "auto" in Choice("auto", 1, 2)
-    True
+    >>> "auto" in Choice("auto", 1, 2), [32, 32] in Choice((32,), (32, 32))
+    (True, True)
     """
 
     values: tuple[Any, ...]
@@ -56,10 +56,21 @@ class Choice:
     def __init__(self, *values: Any):
         if not values:
             raise ValueError("A Choice needs at least one value to choose, but none came.")
-        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "values", to_tuples(values))
 
     def __contains__(self, value: Any) -> bool:
-        return value in self.values
+        return to_tuples(value) in self.values
 
 
 Space = dict[str, Range | Choice]
+
+
+def to_tuples(value: Any) -> Any:
+    """A value with tuples for all lists, also those within.
+
+    Examples
+    --------
+    >>> to_tuples([1, [2, 3]]), to_tuples("auto")
+    ((1, (2, 3)), 'auto')
+    """
+    return tuple(map(to_tuples, value)) if isinstance(value, list | tuple) else value

@@ -2,6 +2,9 @@
 
 Zhu, Yuan, Jiang, Lin, Jin, Wang and Zhou, "Prediction with Incomplete Data under Agnostic Mask Distribution
 Shift", IJCAI 2023: the predictor g(x ⊙ m; φ(m)), decorrelation by row weights, and the weighted regression.
+
+Deviations: γ as a share of its critical value; no weights by default; properly weighted covariances. More in
+`methods/generated.py` and `networks/hyper.py`.
 """
 
 from __future__ import annotations
@@ -91,14 +94,17 @@ class StableMiss(GeneratedRegression):
     """
 
     name: ClassVar[str] = "stablemiss"
-    # PAPER: γ in 0.1, 0.2, 0.5, 1, 2, 5, 10. DEVIATION: as `strength`, a share of the critical γ, because the
-    # same γ is nothing to one table and everything to another.
+    # PAPER: γ in 0.1, 0.2, 0.5, 1, 2, 5, 10.
+    # DEVIATION: as `strength`, a share of the critical γ, because the same γ is nothing to one table and
+    # everything to another.
     space: ClassVar[Space] = {
         **GeneratedRegression.space,
         "decorrelate": Choice(*TERMS_OF),
         "strength": Range(0.05, 0.8, log=True),
     }
 
+    # DEVIATION: decorrelate="none" because with early stopping the weights did not pay.
+    # DEVIATION: form="weighted" because under the paper's literal covariances weights hardly move.
     def __init__(
         self,
         architecture: Literal["linear", "mlp"] = "linear",

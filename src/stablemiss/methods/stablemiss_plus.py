@@ -2,6 +2,9 @@
 
 Of the follow-up (ICASSP 2024) only the released code was at hand, and that cannot decorrelate columns. What
 stands here is our own variant of its idea; `stablemiss.decorrelation.transport` says where it differs.
+
+Deviations: all of the weighting. More in `decorrelation/transport.py`, `methods/generated.py` and
+`networks/hyper.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import ClassVar, Literal
 
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting, transport_weights
+from stablemiss.methods.base import check_at_least
 from stablemiss.methods.generated import GeneratedRegression
 from stablemiss.methods.space import Range, Space
 from stablemiss.progress import Silence
@@ -82,11 +86,9 @@ patience, device
         self.n_directions = n_directions
 
     def weigh(self, train: MaskedData, rng: Rng, progress: Silence) -> Weighting:
-        if self.strength < 0 or self.n_directions < 1:
-            raise ValueError(
-                f"strength={self.strength!r} must not be negative, and n_directions={self.n_directions!r} "
-                "must be at least 1."
-            )
+        check_at_least(self, strength=0.0, n_directions=1)
+        # DEVIATION: one distance to permuted columns along directions that mix columns and mask bits, because
+        # the released code compares each column apart, and permuted columns have the right margins already.
         return transport_weights(
             train.values,
             train.mask,

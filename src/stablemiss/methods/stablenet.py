@@ -9,6 +9,9 @@ beside a memory (f_mem, v_mem) of earlier rows,
 
 where L_dec is the sum of the squared weighted covariances between the random Fourier features of different
 columns of f.
+
+Deviations: parts of one column stay together; a queue for memory; rows' own weights; AdamW and early
+stopping. More in `decorrelation/channels.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from torch import Tensor, nn
 
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import BatchWeights, Memory
-from stablemiss.methods.base import Method, Predictor, check_at_least
+from stablemiss.methods.base import Method, Predictor, check_at_least, check_widths
 from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import MLP
@@ -224,8 +227,9 @@ class StableNet(Method):
         def loss(batch: Rows) -> Tensor:
             features = network.features(batch.values, batch.mask)
             share = weigh(features.detach(), batch.weight)
-            # PAPER: Σ softmax(v)_i loss_i, here times the weight that a row has of its own, whose mean over
-            # all rows is one.
+            # PAPER: Σ softmax(v)_i loss_i.
+            # DEVIATION: times the weight that a row has of its own, whose mean over all rows is one, because
+            # rows may come with weights.
             return (share * batch.weight * task.row_loss(network.mlp.last(features), batch.target)).sum()
 
         rows, judges = judged(train, valid, device)
@@ -243,7 +247,6 @@ class StableNet(Method):
                 f"alpha must be at least 0 and below 1, and lambda_p above 0, but alpha={self.alpha!r} and "
                 f"lambda_p={self.lambda_p!r} came."
             )
-        if any(width < 1 for width in self.hidden):
-            raise ValueError(f"hidden={self.hidden!r} has a layer without units; give each at least 1.")
-        check_at_least(self, q=1, inner_steps=0, inner_learning_rate=0, n_memory=0, max_columns=2)
+        check_widths(self, "hidden")
+        check_at_least(self, q=1, inner_steps=0, inner_learning_rate=0.0, n_memory=0, max_columns=2)
         check_at_least(self, batch_size=1, max_epochs=1, patience=1)

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from torch import Tensor
 
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor
+from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.network import NetworkPredictor
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.missingness import Thinning
@@ -188,11 +188,7 @@ class ThinnedNet(Method):
         return max(few, -(-n_rows // MAX_BATCHES))
 
     def _check(self) -> None:
-        for name in ("width", "depth", "n_pieces", "steps", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)!r} is too small; give at least 1.")
-        if self.fill < 0:
-            raise ValueError(f"fill={self.fill!r} must not be negative.")
+        check_at_least(self, width=1, depth=1, n_pieces=1, fill=0.0, steps=1, batch_size=1)
 
 
 def _quantiles(data: MaskedData, n_pieces: int) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ from stablemiss.missingness.resampled import Resampled
 from stablemiss.missingness.thinning import Thinning, relevance
 
 # The laws that a level alone describes, by the name the command line uses: LAWS["mar"](0.5).
-LAWS: dict[str, Callable[[float], Law]] = {
+LAWS: dict[str, Callable[..., Law]] = {
     "mcar_independent": MCARIndependent,
     "mcar_window": MCARWindow,
     "mar": MAR,

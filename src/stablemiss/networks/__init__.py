@@ -2,7 +2,7 @@
 
 from stablemiss.networks.columns import ColumnNet
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
-from stablemiss.networks.latent import PointNet, averaged, gaussian_divergence, hide_half, label_columns
+from stablemiss.networks.latent import PointNet, averaged, gaussian_divergence, label_columns, show_half
 from stablemiss.networks.miwae import MIWAENet
 from stablemiss.networks.mlp import MLP
 from stablemiss.networks.neumiss import NeuMissNet
@@ -22,6 +22,6 @@ __all__ = [
     "PointNet",
     "averaged",
     "gaussian_divergence",
-    "hide_half",
     "label_columns",
+    "show_half",
 ]

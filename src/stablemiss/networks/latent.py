@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from stablemiss.networks.mlp import MLP
+
+# Most numbers in a tensor that predicting makes: 64 MB of doubles.
+MOST_HELD = 2**23
 
 
 def label_columns(target: Tensor, d_output: int) -> Tensor:
@@ -22,13 +27,31 @@ def label_columns(target: Tensor, d_output: int) -> Tensor:
     return nn.functional.one_hot(target, d_output).to(torch.get_default_dtype())
 
 
-def hide_half(like: Tensor) -> Tensor:
-    """1 or 0 for each row of `like`, by a fair coin, (n, 1): whose label an encoder may see.
+def show_half(like: Tensor) -> Tensor:
+    """1 = shown or 0 for each row of `like`, by a fair coin, (n, 1): whose label an encoder may see.
 
     In training labels are always there, at the test never. An encoder that always saw them would lean on
     them, and fall over without.
     """
     return (torch.rand(len(like), 1, device=like.device) < 0.5).to(like)
+
+
+def in_parts(
+    predict: Callable[[Tensor, Tensor], Tensor], values: Tensor, mask: Tensor, of_row: int
+) -> Tensor:
+    """`predict(values, mask)`, so few rows at a time that no more than `MOST_HELD` numbers are held at once.
+
+    Parameters
+    ----------
+    predict : callable
+        values (n, d), mask (n, d) → (n, k), each row by itself.
+    values, mask : (n, d)
+    of_row : int
+        Numbers in the largest tensor that a single row makes.
+    """
+    size = max(1, MOST_HELD // of_row)
+    parts = zip(values.split(size), mask.split(size), strict=True)
+    return torch.cat([predict(*part) for part in parts])
 
 
 def averaged(labels: Tensor, weight: Tensor, is_classes: bool) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from stablemiss.networks.latent import PointNet, averaged, start_at_mean
+from stablemiss.networks.latent import PointNet, averaged, in_parts, start_at_mean
 from stablemiss.networks.mlp import MLP
 
 
@@ -58,7 +58,8 @@ class PartialVAENet(nn.Module):
             "decoder": tuple(decoder),
             "n_draws": n_draws,
         }
-        self.d, self.d_output, self.is_classes = d, d_output, is_classes
+        self.d, self.d_output, self.is_classes, self.d_code = d, d_output, is_classes, d_code
+        self.widest = max(d + d_output, *decoder, d_latent)
         self.cells = PointNet(d + d_output, d_column, d_code)
         self.to_latent = MLP([d_code, *encoder, 2 * d_latent])
         self.decoder = MLP([d_latent, *decoder, d + d_output])
@@ -67,8 +68,9 @@ class PartialVAENet(nn.Module):
 
     def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log variance of z, each (n, d_latent), from columns and labels (n, d + d_output)."""
-        # PAPER: the sum over the set passes through g = relu before the layers.
-        mean, log_variance = self.to_latent(self.cells(values, mask).relu()).chunk(2, dim=1)
+        # PAPER: the sum over the set passes through g = relu before the layers. That leaves it as it is,
+        # since none of its terms is negative.
+        mean, log_variance = self.to_latent(self.cells(values, mask)).chunk(2, dim=1)
         return mean, log_variance.clamp(-12, 6)
 
     def decode(self, z: Tensor) -> tuple[Tensor, Tensor]:
@@ -77,6 +79,11 @@ class PartialVAENet(nn.Module):
         return columns[..., : self.d], columns[..., self.d :]
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        # A row's cells in the encoder, and its draws in the decoder.
+        of_row = max((self.d + self.d_output) * self.d_code, len(self.draws) * self.widest)
+        return in_parts(self._predict, values, mask, of_row)
+
+    def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
         no_label = values.new_zeros(len(values), self.d_output)
         mean, log_variance = self.encode(*(torch.cat([part, no_label], dim=1) for part in (values, mask)))
         z = mean[:, None] + (0.5 * log_variance).exp()[:, None] * self.draws

@@ -2,12 +2,13 @@
 
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
-from stablemiss.training.loop import Stage, Step, minimise, run_stages
+from stablemiss.training.loop import SMALL_STEP, Stage, Step, minimise, run_stages
 from stablemiss.training.optimisers import MakeOptimiser, adamw, one_cycle
 from stablemiss.training.rows import CHUNK, Rows, mean_loss, to_device
 
 __all__ = [
     "CHUNK",
+    "SMALL_STEP",
     "EarlyStopping",
     "History",
     "MakeOptimiser",

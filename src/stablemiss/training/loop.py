@@ -25,6 +25,8 @@ from stablemiss.training.rows import Rows
 
 # What a learning rate is multiplied by when patience is lost.
 CUT = 0.3
+# Multiplications in a step up to which a second thread saves little.
+SMALL_STEP = 2**26
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,18 @@ def to_device(name: str) -> torch.device:
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    device = torch.device(name)
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f'device="{name}" was asked for but torch sees no GPU; use device="auto" or "cpu".')
+    try:
+        device = torch.device(name)
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(
+                f'device="{name}" was asked for but torch sees no GPU; use device="auto" or "cpu".'
+            )
+        # Torch knows names of devices that are not there, and says so only when one is used.
+        torch.empty(0, device=device)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(
+            f'device={name!r} is none that torch can use here; use device="auto", "cpu" or "cuda".'
+        ) from error
     return device
 
 

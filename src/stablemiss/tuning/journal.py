@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -46,10 +47,13 @@ def open_study(path: Path | None, about: dict[str, str], sampler: BaseSampler) -
         study = optuna.load_study(study_name=NAME, storage=storage, sampler=sampler)
     else:
         study = optuna.create_study(study_name=NAME, storage=storage, sampler=sampler, load_if_exists=True)
-    there = study.user_attrs.get("about")
-    if there is None:
-        study.set_user_attr("about", about)
-    elif there != about:
+    if not study.user_attrs:
+        # Under a name of its own: of two searches that begin in the same moment none overwrites the other.
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
+        study.set_user_attr(f"about {digest}", about)
+    # Read from the file also by the one who wrote: the first in it counts, for all.
+    there = next(iter(study.user_attrs.values()))
+    if there != about:
         key = next(key for key in about if about[key] != there.get(key))
         raise ValueError(
             f"{path} belongs to another search: its {key} is {there.get(key)}, but here it is {about[key]}. "

@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from stablemiss.methods.space import Choice, Range, Space
+from stablemiss.methods.space import Choice, Range, Space, to_tuples
 from stablemiss.tuning.journal import open_study
 
 ENDED = (TrialState.COMPLETE, TrialState.FAIL)
@@ -138,8 +138,8 @@ class Search:
 class SeededByNumber(BaseSampler):
     """Optuna's tree-structured Parzen estimator, with random numbers of its own for each trial.
 
-    So a search that was interrupted goes on as if it had not been, instead of proposing once more what the
-    same seed proposed before; and processes with the same seed do not propose the same.
+    So a search that ended between two trials goes on as if it had not, instead of proposing once more what
+    the same seed proposed before; and processes with the same seed do not propose the same.
     """
 
     def __init__(self, seed: int):
@@ -180,7 +180,7 @@ def _suggest(trial: optuna.Trial, name: str, where: Range | Choice) -> Any:
 def _to_label(where: Range | Choice, value: Any) -> Any:
     """A value as the study's file holds it: choices as text, because they may be tuples."""
     if isinstance(where, Choice):
-        return repr(where.values[where.values.index(value)])
+        return repr(where.values[where.values.index(to_tuples(value))])
     return int(value) if where.is_whole else float(value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 from stablemiss.estimators.missing import AnyMethodEstimator, to_method_with
 from stablemiss.methods import Method
-from stablemiss.methods.space import Choice, Range, Space
+from stablemiss.methods.space import Choice, Range, Space, to_tuples
 from stablemiss.missingness import Law
 from stablemiss.progress import Silence
 from stablemiss.tuning.held_out import HeldOut
@@ -136,14 +136,16 @@ def tune(
     own = method.get_params(deep=False)
     space = method.space if space is None else space
     _check_space(space, method)
+    # The order in which names are given says nothing, but decides what is drawn for which.
+    space = dict(sorted(space.items()))
     held_out = HeldOut.of(estimator, X, y, sample_weight, valid_fraction, test_law, random_state)
-    first = {name: own[name] for name in space}
+    first = {name: to_tuples(own[name]) for name in space}
     about = {
         "estimator": type(estimator).__name__,
         "method": method.name,
         "space": repr(space),
         "setting of what is not searched": repr(
-            {name: value for name, value in own.items() if name not in space}
+            {name: to_tuples(value) for name, value in own.items() if name not in space}
             | {name: getattr(estimator, name) for name in ("validation_fraction", "max_one_hot")}
         ),
         "first trial": repr(first),
@@ -178,7 +180,8 @@ def _run(
     progress: Silence,
 ) -> None:
     """Trial after trial, as many at a time as there are workers, until there are enough or it is too late."""
-    running: dict[Future[float], optuna.Trial] = {}
+    running: dict[Future[float], tuple[optuna.Trial, AnyMethodEstimator]] = {}
+    died: set[int] = set()
     with Workers(n_jobs) as workers:
         while True:
             while (
@@ -188,13 +191,18 @@ def _run(
             ):
                 trial, params = search.ask()
                 if not search.end_like_twin(trial):
-                    running[workers.submit(held_out.loss, with_params(estimator, params))] = trial
+                    model = with_params(estimator, params)
+                    running[workers.submit(held_out.loss, model)] = trial, model
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                trial, error = running.pop(future), future.exception()
+                (trial, model), error = running.pop(future), future.exception()
                 if error is None:
                     search.tell(trial, future.result())
+                elif isinstance(error, BrokenExecutor) and trial.number not in died:
+                    # Once more: whose process the system kills for want of memory may be for others to blame.
+                    died.add(trial.number)
+                    running[workers.submit(held_out.loss, model)] = trial, model
                 else:
                     search.tell(trial, None, f"{type(error).__name__}: {error}")
             progress.update(search.n_ended(), f"least loss {search.least_loss():.4g}")

@@ -1,0 +1,209 @@
+"""Ours beside the paper's: gaps with their spread over instances, who ranks where, paired differences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import fmean, stdev
+from typing import Any
+
+from scipy.stats import spearmanr
+
+from stablemiss.experiments.budgets import Budget
+from stablemiss.experiments.exhibit import EIGHT, Column, Exhibit
+from stablemiss.experiments.published import read_published
+
+# Whose paired differences to all others are shown.
+SUBJECT = "stablemiss"
+Row = dict[str, Any]
+# (label, train level, test level, instance) → RMSE
+Scores = dict[tuple[str, float, float, int], float]
+
+
+def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, Any]:
+    """A table or figure as plain data.
+
+    Parameters
+    ----------
+    exhibit : Exhibit
+    rows : result rows
+        Of any exhibits; what does not belong to this one is left aside.
+    budget : Budget
+        Whose rows to take.
+
+    Returns
+    -------
+    dict
+        ``columns``, ``lines`` (for each method a cell for each column, None where nothing was run),
+        ``reference`` (ours and published), ``agreement`` (rank correlation of ours and the paper's for each
+        column), ``paired`` (how StableMiss does against every other method on the same rows), ``failures``.
+    """
+    # Other exhibits may have run a fit on more instances; lines are compared over the same ones.
+    instances = budget.instances(exhibit)
+    rows = [
+        row
+        for row in rows
+        if row["budget"] == budget.name and "label" in row and row["instance"] in instances
+    ]
+    scores = _scores(exhibit, rows)
+    columns = budget.columns(exhibit)
+    printed = read_published(exhibit.name)
+    lines = [_line(exhibit, label, columns, scores, printed) for label in exhibit.methods]
+    for number in range(len(columns)):
+        _mark([line["cells"][number] for line in lines if line["label"] != "linear"])
+    return {
+        "name": exhibit.name,
+        "title": exhibit.title,
+        "is_figure": exhibit.is_figure,
+        "reference_label": exhibit.reference,
+        "reference_in_place": exhibit.reference_in_place,
+        "columns": [_column(exhibit, column) for column in columns],
+        "lines": lines,
+        "reference": {
+            "rmse": [_mean(_own(scores, exhibit, column).values()) for column in columns],
+            "published": [printed.get(("reference", _varying(exhibit, column))) for column in columns],
+        },
+        "instances": sorted({key[3] for key in scores}),
+        "agreement": [_agreement(lines, number) for number in range(len(columns))],
+        "paired": _paired(exhibit, columns, scores),
+        "failures": _failures(exhibit, columns, rows),
+    }
+
+
+def _scores(exhibit: Exhibit, rows: list[Row]) -> Scores:
+    return {
+        (row["label"], row["train_level"], score["level"], row["instance"]): score["rmse"]
+        for row in rows
+        if (row["dataset"], row["train_law"]) == (exhibit.dataset, exhibit.train_law)
+        for score in row["scores"]
+        if score["law"] == exhibit.test_law
+    }
+
+
+def _own(scores: Scores, exhibit: Exhibit, column: Column) -> dict[int, float]:
+    """The reference's RMSE in a column, by instance."""
+    return _by_instance(scores, exhibit.reference, exhibit.reference_level(column), column.test_level)
+
+
+def _by_instance(scores: Scores, label: str, train_level: float, test_level: float) -> dict[int, float]:
+    return {
+        instance: rmse
+        for (one, train, test, instance), rmse in scores.items()
+        if (one, train, test) == (label, train_level, test_level)
+    }
+
+
+def _line(
+    exhibit: Exhibit, label: str, columns: list[Column], scores: Scores, printed: dict
+) -> dict[str, Any]:
+    cells = []
+    for column in columns:
+        ours = _by_instance(scores, label, column.train_level, column.test_level)
+        reference = _own(scores, exhibit, column)
+        constant = _by_instance(scores, "constant", column.train_level, column.test_level)
+        both = sorted(ours.keys() & reference.keys())
+        level = _varying(exhibit, column)
+        gap, best = printed.get((label, level)), printed.get(("reference", level))
+        if best is None:
+            # The table that is tested at one level prints its reference once.
+            best = printed.get(("reference", column.test_level))
+        cell: dict[str, Any] | None = None
+        if both:
+            gaps = [ours[one] - reference[one] for one in both]
+            shares = [ours[one] / reference[one] - 1 for one in both]
+            cell = {
+                "gap": fmean(gaps),
+                "spread": stdev(gaps) if len(gaps) > 1 else None,
+                "share": fmean(shares),
+                "rmse": fmean(ours[one] for one in both),
+                "n": len(both),
+                "mark": "",
+                "is_as_trained": exhibit.train_law == exhibit.test_law
+                and column.train_level == column.test_level,
+                "is_worse_than_constant": _exceeds(ours, constant, both),
+                "published": gap,
+                "published_share": gap / best if gap is not None and best else None,
+                "published_is_worse_than_constant": None,
+            }
+            if gap is not None and best and constant.keys() >= set(both):
+                # In units of the reference, which both have: the paper's data are not ours.
+                worst = fmean(constant[one] / reference[one] for one in both)
+                cell["published_is_worse_than_constant"] = (gap + best) / best > worst
+        cells.append(cell)
+    return {"label": label, "is_of_the_paper": label in EIGHT, "cells": cells}
+
+
+def _exceeds(ours: dict[int, float], constant: dict[int, float], both: list[int]) -> bool:
+    return constant.keys() >= set(both) and fmean(ours[i] for i in both) > fmean(constant[i] for i in both)
+
+
+def _mark(cells: list[dict[str, Any] | None]) -> None:
+    ranked = sorted((cell for cell in cells if cell is not None), key=lambda cell: cell["gap"])
+    for mark, cell in zip(("best", "second"), ranked, strict=False):
+        cell["mark"] = mark
+
+
+def _column(exhibit: Exhibit, column: Column) -> dict[str, float]:
+    return {
+        "train_level": column.train_level,
+        "test_level": column.test_level,
+        "level": _varying(exhibit, column),
+    }
+
+
+def _varying(exhibit: Exhibit, column: Column) -> float:
+    """The level by which a column is named: the one that differs from column to column."""
+    is_tested_at_one = len({one.test_level for one in exhibit.columns}) == 1
+    return column.train_level if is_tested_at_one else column.test_level
+
+
+def _agreement(lines: list[dict[str, Any]], number: int) -> float | None:
+    """Spearman's rank correlation of our gaps and the published ones, over the methods that have both."""
+    cells = [line["cells"][number] for line in lines]
+    both = [(cell["gap"], cell["published"]) for cell in cells if cell and cell["published"] is not None]
+    if len(both) < 3:
+        return None
+    return float(spearmanr(*zip(*both, strict=True)).statistic)
+
+
+def _paired(exhibit: Exhibit, columns: list[Column], scores: Scores) -> list[dict[str, Any]]:
+    """How much more each other method errs than StableMiss on the same rows, as a share of its RMSE."""
+    found = []
+    for label in exhibit.methods:
+        if label == SUBJECT:
+            continue
+        differences: dict[int, list[float]] = {}
+        for column in columns:
+            ours = _by_instance(scores, SUBJECT, column.train_level, column.test_level)
+            theirs = _by_instance(scores, label, column.train_level, column.test_level)
+            for instance in ours.keys() & theirs.keys():
+                differences.setdefault(instance, []).append(theirs[instance] / ours[instance] - 1)
+        if differences:
+            means = [fmean(values) for values in differences.values()]
+            every = [value for values in differences.values() for value in values]
+            found.append(
+                {
+                    "label": label,
+                    "mean": fmean(means),
+                    "spread": stdev(means) if len(means) > 1 else None,
+                    "n_won": sum(value > 0 for value in every),
+                    "n": len(every),
+                }
+            )
+    return found
+
+
+def _failures(exhibit: Exhibit, columns: list[Column], rows: list[Row]) -> list[dict[str, Any]]:
+    needed = {(label, column.train_level) for label in exhibit.methods for column in columns}
+    needed |= {(exhibit.reference, exhibit.reference_level(column)) for column in columns}
+    return [
+        {key: row[key] for key in ("label", "train_level", "instance", "error")}
+        for row in rows
+        if row["error"] is not None
+        and (row["dataset"], row["train_law"]) == (exhibit.dataset, exhibit.train_law)
+        and (row["label"], row["train_level"]) in needed
+    ]
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    values = list(values)
+    return fmean(values) if values else None

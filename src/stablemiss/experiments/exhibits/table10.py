@@ -1,0 +1,14 @@
+"""Table 10: the law of the mask changes, its level does not."""
+
+from stablemiss.experiments.exhibit import Column, Exhibit
+from stablemiss.missingness import LEVELS
+
+TABLE10 = Exhibit(
+    name="table10",
+    title="Gaussian-Mix, trained under MCAR, tested under MAR",
+    dataset="gaussian_mix",
+    train_law="mcar_window",
+    test_law="mar",
+    columns=tuple(Column(level, level) for level in LEVELS),
+    n_instances=1,
+)

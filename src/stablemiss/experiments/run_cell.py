@@ -1,0 +1,132 @@
+"""A cell in, its row out: the one function that workers call, wherever they are."""
+
+from __future__ import annotations
+
+import platform
+import resource
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from stablemiss.data import Floats
+from stablemiss.estimators import MissingRegressor
+from stablemiss.estimators.missing import to_method_with
+from stablemiss.evaluation.provenance import describe, versions
+from stablemiss.experiments.budgets import BUDGETS, Budget, settings_of
+from stablemiss.experiments.cells import Cell
+from stablemiss.experiments.exhibit import LINEAR, OPTIMAL
+from stablemiss.experiments.problems import POPULATIONS, Problem, draw_problem
+from stablemiss.methods import METHODS
+from stablemiss.torch_state import torch_threads
+
+# What a row says about the run rather than about the result: it differs from run to run.
+MEASURED = ("seconds", "fit_seconds", "predict_seconds", "peak_memory", "finished")
+
+
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """Fit and test; whatever goes wrong becomes the row's `error`.
+
+    Returns
+    -------
+    dict
+        The cell; ``scores`` (a list of law, level and rmse); ``error`` (None or the reason why there are
+        none); ``config`` of what was fitted; rows and columns; seconds, bytes, versions and the time.
+    """
+    start = datetime.now(UTC)
+    row: dict[str, Any] = {
+        "key": cell.key,
+        "budget": cell.budget,
+        "dataset": cell.dataset,
+        "train_law": cell.law,
+        "train_level": cell.level,
+        "instance": cell.instance,
+        "label": cell.label,
+        "scores": [],
+        "error": None,
+    }
+    _forget_peak()
+    try:
+        # One thread each: cells run side by side, and a score must not depend on how many do.
+        with threadpool_limits(1), torch_threads(1):
+            row |= _score(cell, BUDGETS[cell.budget])
+    except Exception as error:
+        row["error"] = f"{type(error).__name__}: {error}"
+    return row | {
+        "seed": cell.instance,
+        "peak_memory": _peak_memory(),
+        "versions": versions(),
+        "seconds": (datetime.now(UTC) - start).total_seconds(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def _score(cell: Cell, budget: Budget) -> dict[str, Any]:
+    problem = draw_problem(cell, budget)
+    start = perf_counter()
+    predict, config = _learn(cell, budget, problem)
+    fit_seconds = perf_counter() - start
+    start = perf_counter()
+    scores = [
+        {"law": test.law, "level": test.level, "rmse": _rmse(predict(hidden), problem.y_test)}
+        for test, hidden in problem.tests.items()
+    ]
+    return {
+        "scores": scores,
+        "config": config,
+        "n_rows": len(problem.y),
+        "n_test_rows": len(problem.y_test),
+        "n_features": problem.X.shape[1],
+        "fit_seconds": fit_seconds,
+        "predict_seconds": perf_counter() - start,
+    }
+
+
+def _learn(cell: Cell, budget: Budget, problem: Problem) -> tuple[Any, dict[str, Any]]:
+    """What predicts, and how it was set."""
+    if cell.label in (OPTIMAL, LINEAR):
+        if problem.population is None:
+            raise ValueError(f"The truth behind {cell.dataset} is not known.")
+        known = problem.population
+        return (known.bayes if cell.label == OPTIMAL else known.linear_bayes), {}
+    name, settings = settings_of(cell.label, cell.dataset not in POPULATIONS, budget)
+    model = MissingRegressor(
+        METHODS[name](**settings),
+        random_state=cell.instance,
+        validation_fraction=problem.validation_fraction,
+        # The shift is what is measured here; a warning about it would be no news.
+        on_unseen_missing="ignore",
+    )
+    if budget.n_trials and METHODS[name].space:
+        # Optuna is installed for those who search.
+        from stablemiss.tuning import tune
+
+        tuned = tune(model, problem.X, problem.y, n_trials=budget.n_trials, random_state=cell.instance)
+        model = tuned.estimator()
+    model.fit(problem.X, problem.y)
+    return model.predict, describe(to_method_with(model.method, model.params))
+
+
+def _rmse(prediction: Floats, target: Floats) -> float:
+    return float(np.sqrt(np.mean((prediction - target) ** 2)))
+
+
+def _forget_peak() -> None:
+    """Let the peak of this process's memory count from now on, where the system can."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_memory() -> int:
+    """The most bytes this process held since `_forget_peak`, or ever."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

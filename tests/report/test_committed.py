@@ -1,0 +1,30 @@
+from pathlib import Path
+
+import pytest
+
+from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.store import Store
+from stablemiss.report.markdown import BEGIN, END, reproduction_markdown
+from stablemiss.report.reproduction import render_reproduction
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "paper" / "results" / "standard.jsonl"
+STANDARD = BUDGETS["standard"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    if not RESULTS.exists():
+        pytest.skip("No rows of the budget standard are committed yet.")
+    return Store(RESULTS).rows()
+
+
+def test_the_committed_page_is_what_the_rows_give(rows):
+    page = (ROOT / "paper" / "report.html").read_text(encoding="utf-8")
+    assert page == render_reproduction(rows, STANDARD), "Run: stablemiss report --docs docs/reproduction.md"
+
+
+def test_the_committed_docs_are_what_the_rows_give(rows):
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    block = page.split(BEGIN)[1].split(END)[0]
+    assert block == f"\n{reproduction_markdown(rows, STANDARD)}\n"
