@@ -49,11 +49,15 @@ def reproduce(
         from stablemiss.experiments.compare import compare
         from stablemiss.experiments.exhibits import EXHIBITS
         from stablemiss.experiments.reproduce import reproduce as run
-        from stablemiss.experiments.reproduce import to_budget, to_exhibits
+        from stablemiss.experiments.reproduce import to_budget, to_exhibits, to_labels
+        from stablemiss.experiments.workers import check_backend
         from stablemiss.report.comparison import print_comparison
 
+        # Before the folder is made: a mistake leaves nothing behind.
         wanted = to_exhibits(names)
         to_budget(budget)
+        to_labels(method)
+        check_backend(backend, scheduler, jobs)
         folder.mkdir(parents=True, exist_ok=True)
         rows = run(
             names,

@@ -1,0 +1,115 @@
+"""Ours beside the paper's."""
+
+from statistics import stdev
+
+import pytest
+
+from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.compare import compare
+from stablemiss.experiments.exhibits import EXHIBITS
+
+STANDARD = BUDGETS["standard"]
+
+
+def row(label, rmse, instance=0, train_level=0.5, test_level=0.5, error=None, **more):
+    scores = [] if error else [{"law": "mar", "level": test_level, "rmse": rmse}]
+    return {
+        "key": f"{label} {train_level} {test_level} {instance}",
+        "budget": "standard",
+        "dataset": "gaussian_mix",
+        "train_law": "mar",
+        "train_level": train_level,
+        "instance": instance,
+        "label": label,
+        "scores": scores,
+        "error": error,
+        **more,
+    }
+
+
+def cell(comparison, label, level=0.5):
+    number = [column["level"] for column in comparison["columns"]].index(level)
+    return next(line for line in comparison["lines"] if line["label"] == label)["cells"][number]
+
+
+@pytest.fixture
+def table():
+    """Two instances of table 1 at 50%: Optimal has 10 and 20."""
+    rows = [row("optimal", 10.0), row("optimal", 20.0, 1), row("constant", 30.0), row("constant", 50.0, 1)]
+    rows += [row("stablemiss", 12.0), row("stablemiss", 23.0, 1), row("ols", 11.0), row("ols", 26.0, 1)]
+    rows += [row("dwr", 60.0), row("dwr", 60.0, 1)]
+    return compare(EXHIBITS["table1"], rows, STANDARD)
+
+
+def test_gaps_are_means_over_instances_with_their_spread(table):
+    own = cell(table, "stablemiss")
+    assert own["gap"] == pytest.approx((2 + 3) / 2)
+    assert own["spread"] == pytest.approx(stdev([2, 3]))
+    assert own["share"] == pytest.approx((0.2 + 0.15) / 2)
+    assert (own["n"], own["rmse"]) == (2, 17.5)
+    assert table["reference"]["rmse"][4] == 15.0
+    assert table["instances"] == [0, 1]
+
+
+def test_the_paper_stands_beside(table):
+    assert cell(table, "stablemiss")["published"] == 282.75
+    assert cell(table, "stablemiss")["published_share"] == pytest.approx(282.75 / 1324)
+    assert cell(table, "ols")["published"] is None
+    assert table["reference"]["published"][4] == 1324.0
+
+
+def test_best_and_second_are_marked_and_what_is_worse_than_a_constant(table):
+    marks = {label: cell(table, label)["mark"] for label in ("stablemiss", "ols", "dwr", "constant")}
+    assert marks == {"stablemiss": "best", "ols": "second", "dwr": "", "constant": ""}
+    assert cell(table, "dwr")["is_worse_than_constant"]
+    assert not cell(table, "ols")["is_worse_than_constant"]
+    # Partial VAE is not there, so nothing can be said about it.
+    assert cell(table, "partial_vae") is None
+    # Published DWR at 50%: its RMSE over Optimal's, beside ours of a constant (2.75 times Optimal's).
+    assert cell(table, "dwr")["published_is_worse_than_constant"] is False
+
+
+def test_only_the_column_of_the_training_level_is_as_trained():
+    rows = [row(label, 10.0, test_level=level) for label in ("optimal", "ols") for level in (0.1, 0.5)]
+    found = compare(EXHIBITS["table1"], rows, STANDARD)
+    assert [cell(found, "ols", level)["is_as_trained"] for level in (0.1, 0.5)] == [False, True]
+
+
+def test_paired_differences_are_taken_on_the_same_rows(table):
+    pair = next(pair for pair in table["paired"] if pair["label"] == "ols")
+    first, second = 11 / 12 - 1, 26 / 23 - 1
+    assert pair["mean"] == pytest.approx((first + second) / 2)
+    assert pair["spread"] == pytest.approx(stdev([first, second]))
+    assert (pair["n_won"], pair["n"]) == (1, 2)
+
+
+def test_agreement_is_the_rank_correlation_over_the_papers_methods():
+    """The paper ranks at 50%: StableMiss, NeuMiss, P-BiGAN, … ; ours turned round must give −1."""
+    table1 = EXHIBITS["table1"]
+    printed = {"stablemiss": 282.75, "miwae": 743.63, "partial_vae": 793.32}
+    for sign in (1, -1):
+        rows = [row("optimal", 1.0), *(row(label, 2000 + sign * gap) for label, gap in printed.items())]
+        assert compare(table1, rows, STANDARD)["agreement"][4] == pytest.approx(sign)
+
+
+def test_instances_that_another_table_asked_for_are_left_aside():
+    """Table 2 has one instance; figure 2 fits StableMiss at 10% to three."""
+    rows = [row(label, 10.0, i, 0.1) for label in ("optimal", "stablemiss") for i in range(3)]
+    assert cell(compare(EXHIBITS["table2"], rows, STANDARD), "stablemiss", 0.1)["n"] == 1
+
+
+def test_failures_are_those_of_its_own_fits():
+    rows = [row("dwr", 0, error="no luck"), row("dwr", 0, train_level=0.1, error="elsewhere")]
+    failures = compare(EXHIBITS["table1"], rows, STANDARD)["failures"]
+    assert [failure["error"] for failure in failures] == ["no luck"]
+    in_place = row("stablemiss", 0, train_level=0.1, error="in place", dataset="house_sales")
+    assert compare(EXHIBITS["table3"], [in_place], STANDARD)["failures"][0]["error"] == "in place"
+
+
+def test_house_prices_are_compared_with_stablemiss_trained_in_place():
+    house = {"dataset": "house_sales"}
+    rows = [row("stablemiss", 5.0, train_level=0.1, test_level=0.1, **house)]
+    rows += [row("ols", 7.0, test_level=0.1, **house), row("stablemiss", 6.0, test_level=0.1, **house)]
+    found = compare(EXHIBITS["table3"], rows, STANDARD)
+    assert cell(found, "ols", 0.1)["gap"] == 2.0
+    assert cell(found, "stablemiss", 0.1)["gap"] == 1.0
