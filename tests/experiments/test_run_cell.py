@@ -63,7 +63,9 @@ def test_threads_are_put_back():
 
 def test_a_budget_with_trials_searches_first(monkeypatch):
     quick = BUDGETS["quick"]
-    searching = Budget("quick", quick.n_features, 300, 300, levels=quick.levels, n_instances=1, n_trials=2)
+    searching = Budget(
+        "quick", quick.n_features, 300, 300, 10, levels=quick.levels, n_instances=1, n_trials=2
+    )
     monkeypatch.setitem(module.BUDGETS, "quick", searching)
     asked = []
 

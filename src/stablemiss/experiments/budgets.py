@@ -52,6 +52,9 @@ class Budget:
         Columns that train or test at other levels are left out.
     n_instances : int, optional
         Populations or splits of every exhibit; None: as many as each asks for.
+    seconds : float
+        What one fit may take on one core, whatever the method. Nothing is cut off, so that scores do not
+        depend on the machine; fits should end by themselves before, and the report says which did not.
     n_trials : int
         Trials of a search for hyper-parameters before each fit; 0 takes the settings as they are.
     settings : dict
@@ -62,6 +65,7 @@ class Budget:
     n_features: int
     n_rows: int
     n_test_rows: int
+    seconds: float
     n_real_rows: int | None = None
     levels: tuple[float, ...] = LEVELS
     n_instances: int | None = None
@@ -94,6 +98,7 @@ BUDGETS: dict[str, Budget] = {
             n_features=12,
             n_rows=1000,
             n_test_rows=1000,
+            seconds=10,
             n_real_rows=2000,
             levels=(0.1, 0.5, 0.9),
             n_instances=1,
@@ -105,12 +110,13 @@ BUDGETS: dict[str, Budget] = {
                 "anymask": {"budget": "fast"},
             },
         ),
-        Budget(name="standard", n_features=50, n_rows=16384, n_test_rows=8192),
+        Budget(name="standard", n_features=50, n_rows=16384, n_test_rows=8192, seconds=240),
         Budget(
             name="paper",
             n_features=50,
             n_rows=16384,
             n_test_rows=16384,
+            seconds=24 * 3600,
             n_instances=5,
             n_trials=30,
             settings=_each(_TRAINED, max_epochs=1000, batch_size=64),

@@ -7,11 +7,15 @@ from base64 import b64encode
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stablemiss.report.plots import gap_plot
 from stablemiss.report.summary import summarise
 from stablemiss.report.tables import Row, percent
 from stablemiss.writing import whole_file
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def check_can_render() -> None:
@@ -21,6 +25,22 @@ def check_can_render() -> None:
         raise ModuleNotFoundError(
             f'The HTML report needs {" and ".join(absent)}; install with: pip install "stablemiss[report]".'
         )
+
+
+def environment() -> Environment:
+    """Where templates are found, and what they may use."""
+    check_can_render()
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("stablemiss.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["percent"] = percent
+    return made
 
 
 def render_report(rows: Iterable[Row]) -> str:
@@ -41,23 +61,16 @@ def render_report(rows: Iterable[Row]) -> str:
     >>> "a &lt; b" in page
     True
     """
-    check_can_render()
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     rows = [dict(row) for row in rows]
     summary = summarise(rows)
-    environment = Environment(
-        loader=PackageLoader("stablemiss.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = percent
-    return environment.get_template("report.html.j2").render(
-        summary=summary,
-        plot=gap_plot(summary["table"]),
-        download="data:application/json;base64," + b64encode(json.dumps(rows).encode()).decode(),
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            summary=summary,
+            plot=gap_plot(summary["table"]),
+            download="data:application/json;base64," + b64encode(json.dumps(rows).encode()).decode(),
+        )
     )
 
 

@@ -22,7 +22,7 @@ from stablemiss.report.comparison import (
     reference_of,
     title_of,
 )
-from stablemiss.report.html import check_can_render
+from stablemiss.report.html import environment
 from stablemiss.report.pictures import figure_plot, mask_picture
 from stablemiss.report.tables import percent
 from stablemiss.report.verdicts import verdicts
@@ -93,20 +93,11 @@ def render_reproduction(rows: Iterable[Row], budget: Budget) -> str:
     >>> "The three missing patterns" in render_reproduction(pattern_rows("quick"), BUDGETS["quick"])
     True
     """
-    check_can_render()
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
+    templates = environment()
+    templates.filters.update(title=title_of, exhibit=exhibit_of, number=number)
     summary = summarise_reproduction(rows, budget)
-    environment = Environment(
-        loader=PackageLoader("stablemiss.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(percent=percent, title=title_of, exhibit=exhibit_of, number=number)
     shown = summary["comparisons"]
-    return environment.get_template("reproduction.html.j2").render(
+    return templates.get_template("reproduction.html.j2").render(
         summary=summary,
         budget=budget,
         axis_of=axis_of,
@@ -136,13 +127,10 @@ def write_reproduction(rows: Iterable[Row], budget: Budget, path: str | Path) ->
 
 
 def _compared(exhibit: Exhibit, fits: list[Row], budget: Budget) -> dict[str, Any]:
-    # Others may need some of these fits on more instances; a column must not mix means over one with means
-    # over three.
-    own = [fit for fit in fits if fit["instance"] in budget.instances(exhibit)]
-    stored = {fit["key"]: fit for fit in own}
+    stored = {fit["key"]: fit for fit in fits}
     cells = cells_of([exhibit.name], budget)
     n_done = sum(cell.key in stored and is_of(stored[cell.key], cell) for cell in cells)
-    return {**compare(exhibit, own, budget), "n_done": n_done, "n_fits": len(cells)}
+    return {**compare(exhibit, fits, budget), "n_done": n_done, "n_fits": len(cells)}
 
 
 def _is_shown(comparison: dict[str, Any]) -> bool:
@@ -166,9 +154,18 @@ def _settings(rows: list[Row], fits: list[Row], budget: Budget) -> list[tuple[st
         ("Missing levels", ", ".join(percent(level) for level in budget.levels)),
         ("Training", _training(budget)),
         ("Fits", f"{len(fits):,}, each on one thread; {duration} in all"),
+        ("Time", _time(fits, budget)),
         ("Versions", ", ".join(versions)),
         ("Last row finished", max(row["finished"] for row in rows)),
     ]
+
+
+def _time(fits: list[Row], budget: Budget) -> str:
+    over = [fit for fit in fits if fit.get("fit_seconds", 0.0) > budget.seconds]
+    named = ", ".join(sorted({title_of(fit["label"]) for fit in over}))
+    return f"{budget.seconds:,.0f} s for each fit, whatever the method; " + (
+        f"{len(over)} of {len(fits)} took longer ({named})" if over else "none took longer"
+    )
 
 
 def _training(budget: Budget) -> str:
