@@ -9,11 +9,13 @@ from time import monotonic, sleep
 
 import pytest
 
+from stablemiss.experiments.cells import Cell
 from stablemiss.experiments.exhibits import EXHIBITS
 from stablemiss.experiments.reproduce import reproduce, to_exhibits
-from stablemiss.experiments.run_cell import MEASURED
+from stablemiss.experiments.run_cell import MEASURED, given
 from stablemiss.experiments.store import Store
 
+CELL = Cell("quick", "gaussian_ind", "mcar_independent", 0.5, 0, "ols")
 METHODS = ["ols", "boosting", "neumiss", "em_mixture"]
 CALL = [
     *(sys.executable, "-m", "stablemiss", "reproduce", "table6", "patterns", "--budget", "quick"),
@@ -70,11 +72,33 @@ def test_what_is_stored_is_not_run_again(tmp_path):
     assert {row["label"] for row in rows} == {"ols", "constant", "linear", "optimal"}
 
 
+def test_what_was_made_with_other_settings_is_run_again(tmp_path):
+    reproduce(["table6"], budget="quick", folder=tmp_path, methods=["ols"])
+    path = tmp_path / "quick.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    old = next(row for row in rows if row["label"] == "ols")
+    old["given"]["method"]["ridge"] = 7.0
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = reproduce(["table6"], budget="quick", folder=tmp_path, methods=["ols"])
+    assert next(row for row in found if row["label"] == "ols")["given"] == given(CELL)
+    assert len(path.read_text().splitlines()) == len(rows) + 1
+
+
+def test_house_sales_that_are_not_there_are_told_before_the_first_fit(tmp_path, monkeypatch):
+    def absent():
+        raise FileNotFoundError("There are no house sales.")
+
+    monkeypatch.setattr("stablemiss.experiments.reproduce.load_house_sales", absent)
+    with pytest.raises(FileNotFoundError, match="no house sales"):
+        reproduce(["table3"], budget="quick", folder=tmp_path, methods=["ols"])
+    assert Store(tmp_path / "quick.jsonl").rows() == []
+
+
 def test_what_failed_is_run_again_only_if_asked(tmp_path):
     store = Store(tmp_path / "quick.jsonl")
-    key = "quick gaussian_ind mcar_independent 0.5 0 ols"
+    key = CELL.key
     with store.adding() as add:
-        add({"key": key, "scores": [], "error": "no luck"})
+        add({"key": key, "scores": [], "error": "no luck", "given": given(CELL)})
 
     def error(**more):
         rows = reproduce(["table6"], budget="quick", folder=tmp_path, methods=["ols"], **more)

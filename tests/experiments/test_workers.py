@@ -1,5 +1,7 @@
 """The same rows from any workers: processes, a cluster of dask's, a cluster of ray's."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -71,6 +73,15 @@ def test_results_come_as_they_are_ready():
     found = as_completed(abs, [-1, -2, -3])
     assert next(found) == 1
     assert sorted(found) == [2, 3]
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_is_one_sentence():
+    with pytest.raises(ChildProcessError, match="for want of memory; what was stored is safe"):
+        list(as_completed(die, [1, 2], jobs=2))
 
 
 @pytest.mark.parametrize(

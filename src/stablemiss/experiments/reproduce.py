@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from stablemiss.datasets import load_house_sales
 from stablemiss.experiments.budgets import BUDGETS, LABELS, Budget
 from stablemiss.experiments.cells import Cell, cells_of, is_of
 from stablemiss.experiments.exhibits import EXHIBITS, LATER
 from stablemiss.experiments.patterns import PATTERNS, pattern_rows
+from stablemiss.experiments.run_cell import given, run_cell
 from stablemiss.experiments.store import Store
 from stablemiss.experiments.workers import as_completed, check_backend
 from stablemiss.progress import Silence
@@ -31,7 +33,7 @@ def reproduce(
     """Rows of some of the paper's tables and figures, computed unless they are stored already.
 
     Each row is added to ``<folder>/<budget>.jsonl`` as soon as it is there. Killed and called again, the run
-    goes on where it was.
+    goes on where it was. Rows that were made with other settings than today's are made again.
 
     Parameters
     ----------
@@ -67,10 +69,10 @@ def reproduce(
     store = Store(Path(folder) / f"{budget}.jsonl")
     with store.adding() as add:
         missing = _missing(cells, store, retry_failed)
+        if any(cell.dataset == "house_sales" for cell in missing):
+            # Absent data are told once, before the first fit, and not by every cell.
+            load_house_sales()
         progress.start(f"{len(missing)} of {len(cells)} fits", total=len(missing))
-        # Torch is imported by whoever computes.
-        from stablemiss.experiments.run_cell import run_cell
-
         for done, row in enumerate(as_completed(run_cell, missing, jobs, backend, scheduler), start=1):
             add(row)
             outcome = f"{row['seconds']:.0f} s" if row["error"] is None else f"failed: {row['error']}"
@@ -116,10 +118,12 @@ def to_budget(name: str) -> Budget:
 
 def _missing(cells: list[Cell], store: Store, retry_failed: bool) -> list[Cell]:
     stored = {row["key"]: row for row in store.rows()}
-    return [
-        cell
-        for cell in cells
-        if cell.key not in stored
-        or not is_of(stored[cell.key], cell)
-        or (retry_failed and stored[cell.key]["error"] is not None)
-    ]
+
+    def is_done(cell: Cell) -> bool:
+        row = stored.get(cell.key)
+        if row is None or not is_of(row, cell) or (retry_failed and row["error"] is not None):
+            return False
+        # Settings have changed since: the new row will count instead.
+        return row["given"] == given(cell)
+
+    return [cell for cell in cells if not is_done(cell)]

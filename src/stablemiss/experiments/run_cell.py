@@ -21,7 +21,7 @@ from stablemiss.experiments.budgets import BUDGETS, Budget, settings_of
 from stablemiss.experiments.cells import Cell
 from stablemiss.experiments.exhibit import LINEAR, OPTIMAL
 from stablemiss.experiments.problems import POPULATIONS, Problem, draw_problem
-from stablemiss.methods import METHODS
+from stablemiss.methods import METHODS, Method
 from stablemiss.torch_state import torch_threads
 
 # What a row says about the run rather than about the result: it differs from run to run.
@@ -46,6 +46,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "train_level": cell.level,
         "instance": cell.instance,
         "label": cell.label,
+        "given": given(cell),
         "scores": [],
         "error": None,
     }
@@ -63,6 +64,24 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "seconds": (datetime.now(UTC) - start).total_seconds(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def given(cell: Cell) -> dict[str, Any]:
+    """What a row depends on besides its cell's key; a row that was given something else is out of date."""
+    budget = BUDGETS[cell.budget]
+    return {
+        "method": None if cell.label in (OPTIMAL, LINEAR) else describe(_method(cell, budget)),
+        "n_features": budget.n_features,
+        "n_rows": budget.n_rows,
+        "n_test_rows": budget.n_test_rows,
+        "n_real_rows": budget.n_real_rows,
+        "n_trials": budget.n_trials,
+    }
+
+
+def _method(cell: Cell, budget: Budget) -> Method:
+    name, settings = settings_of(cell.label, cell.dataset not in POPULATIONS, budget)
+    return METHODS[name](**settings)
 
 
 def _score(cell: Cell, budget: Budget) -> dict[str, Any]:
@@ -93,15 +112,15 @@ def _learn(cell: Cell, budget: Budget, problem: Problem) -> tuple[Any, dict[str,
             raise ValueError(f"The truth behind {cell.dataset} is not known.")
         known = problem.population
         return (known.bayes if cell.label == OPTIMAL else known.linear_bayes), {}
-    name, settings = settings_of(cell.label, cell.dataset not in POPULATIONS, budget)
+    method = _method(cell, budget)
     model = MissingRegressor(
-        METHODS[name](**settings),
+        method,
         random_state=cell.instance,
         validation_fraction=problem.validation_fraction,
         # The shift is what is measured here; a warning about it would be no news.
         on_unseen_missing="ignore",
     )
-    if budget.n_trials and METHODS[name].space:
+    if budget.n_trials and method.space:
         # Optuna is installed for those who search.
         from stablemiss.tuning import tune
 

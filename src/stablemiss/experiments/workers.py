@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from importlib.util import find_spec
 from socket import create_connection
@@ -64,19 +65,25 @@ def as_completed(
     [1, 2, 3]
     """
     check_backend(backend, scheduler, jobs)
-    if not items:
-        return
     calls = [delayed(work)(item) for item in items]
-    if backend == "loky":
-        yield from Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")(calls)
-    elif backend == "dask":
-        with _dask(jobs, scheduler), parallel_config("dask"):
-            yield from Parallel(n_jobs=-1, batch_size=1, return_as="generator_unordered")(calls)
-    else:
-        with _ray(jobs, scheduler) as n, parallel_config("ray"), Parallel(n_jobs=n, batch_size=1) as parallel:
-            # Ray's backend hands over results only when all are there: a few at a time, then.
-            for start in range(0, len(calls), n):
-                yield from parallel(calls[start : start + n])
+    if not calls:
+        return
+    try:
+        if backend == "loky":
+            yield from Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")(calls)
+        elif backend == "dask":
+            with _dask(jobs, scheduler), parallel_config("dask"):
+                yield from Parallel(n_jobs=-1, batch_size=1, return_as="generator_unordered")(calls)
+        else:
+            with _ray(jobs, scheduler) as n, parallel_config("ray"), Parallel(n, batch_size=1) as parallel:
+                # Ray's backend hands over results only when all are there: a few at a time, then.
+                for start in range(0, len(calls), n):
+                    yield from parallel(calls[start : start + n])
+    except BrokenExecutor as error:
+        raise ChildProcessError(
+            "A worker was killed, most likely for want of memory; what was stored is safe. Run the command "
+            "again with fewer jobs: it goes on from there."
+        ) from error
 
 
 @contextmanager
