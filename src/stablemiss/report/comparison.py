@@ -12,7 +12,7 @@ from rich.text import Text
 
 from stablemiss.experiments.published import NAMES
 from stablemiss.report.tables import percent
-from stablemiss.report.terminal import STYLE
+from stablemiss.report.terminal import STYLE, print_whole
 
 # Label → what people call it; the paper's methods have the paper's names. No commas: names stand in lists.
 TITLES = {
@@ -51,11 +51,7 @@ def print_comparison(comparison: dict[str, Any], console: Console | None = None)
     True
     """
     console = console or Console()
-    view = _view(comparison)
-    unbounded = console.options.update(max_width=10_000)
-    # A terminal that breaks lines too long for it shows all of them; a number cut short misleads.
-    console.width = max(console.width, console.measure(view, options=unbounded).maximum)
-    console.print(view)
+    print_whole(_view(comparison), console)
     for failure in comparison["failures"]:
         who = f"{title_of(failure['label'])}, instance {failure['instance']}"
         console.print(Text(f"failed: {who}: {failure['error']}"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from io import StringIO
 from typing import Any
 
 from stablemiss.report.comparison import reference_of, title_of
-from stablemiss.report.plots import COLOURS, INK, MARKERS, STYLE, _inline
+from stablemiss.report.plots import COLOURS, INK, MARKERS, STYLE, to_svg
 from stablemiss.report.tables import percent
 
 
@@ -55,14 +54,8 @@ def figure_plot(comparison: dict[str, Any]) -> str:
         axes.axhline(0.0, color=INK, linewidth=1)
         axes.grid(axis="y", color=INK, alpha=0.12)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        text = StringIO()
-        figure.savefig(
-            text,
-            format="svg",
-            transparent=True,
-            metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")),
-        )
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{comparison['name']}-", _inline(text.getvalue()))
+        svg = to_svg(figure, f"Gap to {reference} against the test level")
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{comparison['name']}-", svg)
 
 
 def mask_picture(mask: list[str]) -> str:

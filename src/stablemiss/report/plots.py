@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stablemiss.report.tables import percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Mid tones that stand out on white and on near-black alike, told apart by colour-blind readers too.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8a6fd1", "#7f7f7f")
@@ -84,23 +87,24 @@ def gap_plot(table: dict[str, Any]) -> str:
         axes.set_ylabel("RMSE minus Optimal's RMSE")
         axes.grid(axis="y", color=INK, alpha=0.12)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        text = StringIO()
-        figure.savefig(
-            text,
-            format="svg",
-            transparent=True,
-            metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")),
-        )
-    return _inline(text.getvalue())
+        return to_svg(figure, "Gap to Optimal against the test level")
 
 
 def _gaps(line: dict[str, Any]) -> list[float]:
     return [float("nan") if cell is None else cell["gap"] for cell in line["cells"]]
 
 
-def _inline(document: str) -> str:
-    """The ``<svg>`` element of an SVG document, in the page's text colour and as wide as its box."""
+def to_svg(figure: Figure, title: str) -> str:
+    """One ``<svg>`` element in the page's text colour and as wide as its box; `title` is read to the blind."""
+    text = StringIO()
+    figure.savefig(
+        text,
+        format="svg",
+        transparent=True,
+        metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    )
+    document = text.getvalue()
     svg = document[document.index("<svg") :].replace(INK, "currentColor")
     head, rest = svg.split(">", 1)
     attributes = [part for part in head.split('" ') if not part.startswith(("width=", "height="))]
-    return '" '.join(attributes) + ' role="img" aria-label="Gap to Optimal against the test level">' + rest
+    return '" '.join(attributes) + f' role="img" aria-label="{title}">' + rest

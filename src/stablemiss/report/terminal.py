@@ -28,8 +28,11 @@ def print_table(table: dict[str, Any], console: Console | None = None) -> None:
     >>> "ols            2.00*" in text.getvalue()
     True
     """
-    console = console or Console()
-    view = terminal_table(table)
+    print_whole(terminal_table(table), console or Console())
+
+
+def print_whole(view: Table, console: Console) -> None:
+    """Print a table that may be wider than the terminal."""
     unbounded = console.options.update(max_width=10_000)
     # A terminal that breaks lines too long for it shows all of them; a number cut short misleads.
     console.width = max(console.width, console.measure(view, options=unbounded).maximum)
