@@ -1,6 +1,5 @@
 import pytest
 
-from stablemiss import experiments
 from stablemiss.experiments.demo import DEMO_METHODS
 
 
@@ -32,6 +31,6 @@ def test_a_report_that_could_not_be_written_is_noticed_before_the_work(refuse, m
     def never(**settings):
         raise AssertionError("the demo ran")
 
-    monkeypatch.setattr(experiments, "run_demo", never)
+    monkeypatch.setattr("stablemiss.experiments.demo.run_demo", never)
     monkeypatch.setattr("stablemiss.report.html.find_spec", lambda name: None)
     assert 'pip install "stablemiss[report]"' in refuse("demo")

@@ -95,7 +95,7 @@ def _gaps(line: dict[str, Any]) -> list[float]:
 
 
 def to_svg(figure: Figure, title: str) -> str:
-    """One ``<svg>`` element in the page's text colour and as wide as its box; `title` is read to the blind."""
+    """One ``<svg>`` element in the page's text colour and as wide as its box; `title` is read aloud."""
     text = StringIO()
     figure.savefig(
         text,
