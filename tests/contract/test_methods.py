@@ -16,38 +16,9 @@ from stablemiss.tasks import Classification, Regression, task_from_state
 KINDS = ["regression", "multi-output", "binary", "three classes"]
 
 
-# Smaller than by default, where a promise does not depend on size and there are hundreds of fits.
-SMALL = {
-    "em_mixture": {"max_components": 2, "max_steps": 30},
-    "stablemiss": {"learning_rate": 1e-2, "max_epochs": 15},
-    "neumiss": {"depth": 4, "learning_rate": 1e-2, "max_epochs": 8},
-    "partial_vae": {
-        "d_latent": 4,
-        "d_code": 20,
-        "encoder": (32,),
-        "decoder": (32,),
-        "learning_rate": 1e-2,
-        "max_epochs": 8,
-    },
-    "miwae": {"d_latent": 2, "hidden": 32, "k": 5, "n_draws": 50, "learning_rate": 1e-2, "max_epochs": 8},
-    "p_bigan": {
-        "d_latent": 4,
-        "hidden": (32,),
-        "d_critic": 32,
-        "critic_steps": 1,
-        "learning_rate": 1e-2,
-        "max_epochs": 5,
-    },
-    "srdo": {"n_permutations": 1, "n_folds": 2},
-    "stablenet": {"inner_steps": 2, "max_epochs": 15},
-    "stablemiss_plus": {"n_directions": 10, "learning_rate": 1e-2, "max_epochs": 15},
-    "thinned_net": {"width": 32, "depth": 2, "steps": 200},
-    "anymask": {"budget": "fast"},
-}
-
-
 def small(name):
-    return METHODS[name](**SMALL.get(name, {}))
+    """Smaller than by default: the promises do not depend on size, and there are hundreds of fits."""
+    return METHODS[name](**METHODS[name].brief)
 
 
 @pytest.fixture(params=METHODS)
@@ -204,6 +175,17 @@ def test_learns_an_easy_target_better_than_the_constant(learner, kind, seed):
         for one in (small(learner), Constant())
     ]
     assert losses[0] < 0.75 * losses[1]
+
+
+@pytest.mark.parametrize("learner", [name for name in METHODS if METHODS[name].brief])
+def test_with_its_defaults_too(learner):
+    data, task = draw("regression", n=300)
+    new, _ = draw("regression", seed=100, n=300)
+    losses = [
+        task.loss(predict(fit(one, data, task), new), new.target, new.weight)
+        for one in (METHODS[learner](), Constant())
+    ]
+    assert losses[0] < 0.5 * losses[1]
 
 
 def test_a_predictor_rebuilt_from_its_state_answers_bit_by_bit_the_same(method, kind):

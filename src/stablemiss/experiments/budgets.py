@@ -57,6 +57,8 @@ class Budget:
         depend on the machine; fits should end by themselves before, and the report says which did not.
     n_trials : int
         Trials of a search for hyper-parameters before each fit; 0 takes the settings as they are.
+    is_brief : bool
+        Every method learns with its own `brief` parameters.
     settings : dict
         Method → parameters in place of its defaults.
     """
@@ -70,6 +72,7 @@ class Budget:
     levels: tuple[float, ...] = LEVELS
     n_instances: int | None = None
     n_trials: int = 0
+    is_brief: bool = False
     settings: Mapping[str, dict[str, Any]] = field(default_factory=dict)
 
     def columns(self, exhibit: Exhibit) -> list[Column]:
@@ -102,13 +105,7 @@ BUDGETS: dict[str, Budget] = {
             n_real_rows=2000,
             levels=(0.1, 0.5, 0.9),
             n_instances=1,
-            settings={
-                **_each(_TRAINED, max_epochs=8),
-                "miwae": {"max_epochs": 5, "n_draws": 20},
-                "stablenet": {"max_epochs": 4},
-                "srdo": {"max_epochs": 50},
-                "anymask": {"budget": "fast"},
-            },
+            is_brief=True,
         ),
         Budget(name="standard", n_features=50, n_rows=16384, n_test_rows=8192, seconds=240),
         Budget(

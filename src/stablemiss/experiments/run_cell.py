@@ -81,7 +81,8 @@ def given(cell: Cell) -> dict[str, Any]:
 
 def _method(cell: Cell, budget: Budget) -> Method:
     name, settings = settings_of(cell.label, cell.dataset not in POPULATIONS, budget)
-    return METHODS[name](**settings)
+    kind = METHODS[name]
+    return kind(**{**(kind.brief if budget.is_brief else {}), **settings})
 
 
 def _score(cell: Cell, budget: Budget) -> dict[str, Any]:

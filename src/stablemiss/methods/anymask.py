@@ -7,7 +7,7 @@ jump, networks in between. The stack learns on thinned validation rows how far t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -200,6 +200,7 @@ class AnyMask(Method):
 
     name: ClassVar[str] = "anymask"
     predictor: ClassVar[type[Predictor]] = AnyMaskPredictor
+    brief: ClassVar[Mapping[str, Any]] = {"budget": "fast"}
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self, final
 
@@ -56,6 +56,9 @@ class Method(BaseEstimator, ABC):
     predictor: ClassVar[type[Predictor]]
     # What is worth trying when the method is tuned; nothing by default.
     space: ClassVar[Space] = {}
+    # Parameters with which it learns briefly and roughly: for first tries, and for tests of what does not
+    # depend on size.
+    brief: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def fit(self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence) -> Predictor:

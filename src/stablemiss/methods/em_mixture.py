@@ -12,6 +12,7 @@ columns, and taken at face value the probabilities would be far too sure of them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -125,6 +126,7 @@ class EMMixture(Method):
         "n_components": Choice("auto", 1, 2, 3, 4, 6, 8),
         "ridge": Choice("auto", *RIDGES),
     }
+    brief: ClassVar[Mapping[str, Any]] = {"max_components": 2, "max_steps": 30}
 
     def __init__(
         self,

@@ -19,7 +19,8 @@ weight; stopped by validation.
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -87,6 +88,13 @@ class MIWAE(Method):
         "k": Choice(5, 20, 50),
         "label_weight": Choice(1.0, 5.0, 20.0, 50.0),
         "learning_rate": Range(3e-4, 3e-3, log=True),
+    }
+    brief: ClassVar[Mapping[str, Any]] = {
+        "d_latent": 2,
+        "hidden": 32,
+        "n_draws": 50,
+        "learning_rate": 1e-2,
+        "max_epochs": 8,
     }
 
     def __init__(

@@ -13,8 +13,8 @@ Deviations: Σ divided by its norm at the start; clipped gradients; stopped by v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -80,6 +80,7 @@ class NeuMiss(Method):
         "learning_rate": Range(3e-4, 1e-2, log=True),
         "weight_decay": Range(1e-6, 1.0, log=True),
     }
+    brief: ClassVar[Mapping[str, Any]] = {"depth": 4, "learning_rate": 1e-2, "max_epochs": 8}
 
     def __init__(
         self,

@@ -15,9 +15,9 @@ as much as all columns; constant λ; stopped by validation rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -88,6 +88,15 @@ class PBiGAN(Method):
 
     # DEVIATION: learning_rate=1e-3, published 1e-4 for 2,000 epochs, because runs here last tens of epochs.
     # It is cut three times before the end.
+    brief: ClassVar[Mapping[str, Any]] = {
+        "d_latent": 4,
+        "hidden": (32,),
+        "d_critic": 32,
+        "critic_steps": 1,
+        "learning_rate": 1e-2,
+        "max_epochs": 5,
+    }
+
     def __init__(
         self,
         d_latent: int = 25,

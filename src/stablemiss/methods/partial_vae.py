@@ -15,8 +15,8 @@ half of the labels hidden; no sigmoid; hidden labels count; cross-entropy of cla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -96,6 +96,15 @@ class PartialVAE(Method):
     # DEVIATION: label_noise=0.002, a tenth of noise, where one variance of 0.02 is published for all columns,
     # because the label as one column of many would hardly count.
     # DEVIATION: drop=0, published 0.7, because it costs accuracy under the masks of training.
+    brief: ClassVar[Mapping[str, Any]] = {
+        "d_latent": 4,
+        "d_code": 20,
+        "encoder": (32,),
+        "decoder": (32,),
+        "learning_rate": 1e-2,
+        "max_epochs": 8,
+    }
+
     def __init__(
         self,
         d_latent: int = 40,

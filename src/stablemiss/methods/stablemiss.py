@@ -9,8 +9,8 @@ Deviations: γ as a share of its critical value; no weights by default; properly
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Form, Weighting, weigh_rows
@@ -105,6 +105,8 @@ class StableMiss(GeneratedRegression):
 
     # DEVIATION: decorrelate="none" because with early stopping the weights did not pay.
     # DEVIATION: form="weighted" because under the paper's literal covariances weights hardly move.
+    brief: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-2, "max_epochs": 15}
+
     def __init__(
         self,
         architecture: Literal["linear", "mlp"] = "linear",

@@ -9,8 +9,8 @@ Deviations: all of the weighting. More in `decorrelation/transport.py`, `methods
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting, transport_weights
@@ -52,6 +52,7 @@ patience, device
 
     name: ClassVar[str] = "stablemiss_plus"
     space: ClassVar[Space] = {**GeneratedRegression.space, "strength": Range(0.05, 0.8, log=True)}
+    brief: ClassVar[Mapping[str, Any]] = {"n_directions": 10, "learning_rate": 1e-2, "max_epochs": 15}
 
     def __init__(
         self,

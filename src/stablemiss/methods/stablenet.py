@@ -16,8 +16,8 @@ stopping. More in `decorrelation/channels.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -160,6 +160,7 @@ class StableNet(Method):
         "learning_rate": Range(3e-4, 3e-2, log=True),
         "weight_decay": Range(1e-4, 1.0, log=True),
     }
+    brief: ClassVar[Mapping[str, Any]] = {"inner_steps": 2, "max_epochs": 15}
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -97,6 +98,7 @@ class ThinnedNet(Method):
         "learning_rate": Range(3e-4, 1e-2, log=True),
         "weight_decay": Range(1e-3, 1.0, log=True),
     }
+    brief: ClassVar[Mapping[str, Any]] = {"width": 32, "depth": 2, "steps": 200}
 
     def __init__(
         self,

@@ -174,6 +174,8 @@ def _training(budget: Budget) -> str:
         if "max_epochs" in settings:
             epochs.setdefault(settings["max_epochs"], []).append(title_of(name))
     limits = [f"{', '.join(names)} for at most {n} epochs" for n, names in sorted(epochs.items())]
+    if budget.is_brief:
+        limits.append("each method briefly, by its own parameters for a first try")
     search = f"a search of {budget.n_trials} trials before each fit" if budget.n_trials else "no search"
     return "; ".join(
         [*(limits or ["each method's own limit of epochs"]), "stopped early on validation rows", search]
