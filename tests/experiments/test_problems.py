@@ -28,6 +28,13 @@ def test_under_a_law_of_its_own_the_level_alone_moves():
     assert np.isnan(light.X).mean() < np.isnan(heavy.X).mean() - 0.5
 
 
+def test_a_law_has_the_same_mechanism_wherever_it_is_used():
+    """Table 10 trains under windows and tests under MAR: the MAR of table 1."""
+    shared = Exam("mar", 0.5)
+    one, other = problem(law="mar").tests[shared], problem(law="mcar_window").tests[shared]
+    assert np.array_equal(one, other, equal_nan=True)
+
+
 @pytest.mark.parametrize("law", ["mar", "mcar_window"])
 def test_the_optimal_answer_errs_least(law):
     found = problem(law=law)

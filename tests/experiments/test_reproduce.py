@@ -98,7 +98,7 @@ def test_what_failed_is_run_again_only_if_asked(tmp_path):
     store = Store(tmp_path / "quick.jsonl")
     key = CELL.key
     with store.adding() as add:
-        add({"key": key, "scores": [], "error": "no luck", "given": given(CELL)})
+        add({"key": key, "budget": "quick", "scores": [], "error": "no luck", "given": given(CELL)})
 
     def error(**more):
         rows = reproduce(["table6"], budget="quick", folder=tmp_path, methods=["ols"], **more)
@@ -113,6 +113,7 @@ def test_what_failed_is_run_again_only_if_asked(tmp_path):
     [
         ({"names": ["table12"]}, "no 'table12' to reproduce; choose from table1, "),
         ({"names": ["table4"]}, "table4 needs images"),
+        ({"names": ["all", "table99"]}, "no 'table99' to reproduce"),
         ({"names": []}, "Name what to reproduce"),
         ({"names": ["table1"], "budget": "cheap"}, "no budget 'cheap'; choose from quick, standard, paper"),
         ({"names": ["table1"], "methods": ["magic"]}, "no method 'magic' in the tables"),

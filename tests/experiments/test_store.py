@@ -12,7 +12,12 @@ from stablemiss.experiments.store import Store
 
 
 def row(key, error=None):
-    return {"key": key, "scores": [{"law": "mar", "level": 0.5, "rmse": 1.0}], "error": error}
+    return {
+        "key": key,
+        "budget": "quick",
+        "scores": [{"law": "mar", "level": 0.5, "rmse": 1.0}],
+        "error": error,
+    }
 
 
 @pytest.fixture
@@ -30,8 +35,15 @@ def test_rows_come_back_in_the_order_they_came(store):
 
 def test_of_two_rows_of_a_key_the_last_counts(store):
     with store.adding() as add:
+        add({**row("a"), "seed": 7})
+    assert store.rows() == [row("b"), {**row("a"), "seed": 7}]
+
+
+def test_a_failure_does_not_hide_scores_made_with_the_same_settings(store):
+    with store.adding() as add:
         add(row("a", error="no luck"))
-    assert store.rows() == [row("b"), row("a", error="no luck")]
+        add({**row("b", error="no luck"), "given": "other settings"})
+    assert store.rows() == [row("a"), {**row("b", error="no luck"), "given": "other settings"}]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40])
@@ -44,7 +56,18 @@ def test_half_a_line_is_not_read_and_cut_off_by_the_next_writer(store, cut):
     assert store.path.read_bytes() == whole + json.dumps(row("d")).encode() + b"\n"
 
 
-@pytest.mark.parametrize("damage", [b'{"key": \n', b"[1, 2]\n", b"\x00\xff\n", b'{"key": "c"}\n', b"\n"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b'{"key": \n',
+        b"\r\n",
+        b'{"key": "c", "budget": "quick", "scores": [{}], "error": null}\n',
+        b"[1, 2]\n",
+        b"\x00\xff\n",
+        b'{"key": "c"}\n',
+        b"\n",
+    ],
+)
 def test_a_damaged_file_is_named_and_left_as_it_is(store, damage):
     lines = store.path.read_bytes().splitlines(keepends=True)
     store.path.write_bytes(lines[0] + damage + lines[1])
@@ -84,8 +107,28 @@ def test_only_one_run_adds_at_a_time(store):
     assert subprocess.run(call, capture_output=True, check=False).returncode == 0
 
 
-def test_nothing_but_the_file_is_left_behind(store):
-    assert [path.name for path in store.path.parent.iterdir()] == ["rows.jsonl"]
+@pytest.mark.parametrize("rest", [b"notes of mine", b"[1, 2]", b"{}"])
+def test_an_end_that_no_writer_left_is_not_cut_off(store, rest):
+    before = store.path.read_bytes() + rest
+    store.path.write_bytes(before)
+    with pytest.raises(ValueError, match=r"Line 3 of .* is no result row"), store.adding():
+        pass
+    assert store.path.read_bytes() == before
+
+
+def test_a_last_row_without_its_newline_is_a_row(store):
+    store.path.write_bytes(store.path.read_bytes().removesuffix(b"\n"))
+    assert store.rows() == [row("a"), row("b")]
+    with store.adding() as add:
+        add(row("c"))
+    assert store.rows() == [row("a"), row("b"), row("c")]
+
+
+def test_a_return_within_a_line_cuts_nothing_off(store):
+    with store.adding() as add:
+        add(row("c\u2028d\x85e"))
+        add(row("f"))
+    assert [found["key"] for found in store.rows()] == ["a", "b", "c\u2028d\x85e", "f"]
 
 
 def test_numbers_that_json_has_no_word_for_are_refused(store):

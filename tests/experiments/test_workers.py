@@ -4,9 +4,12 @@ import os
 import signal
 import subprocess
 import sys
+from socket import create_server
+from threading import Event
 
 import pytest
 
+from stablemiss.experiments import workers
 from stablemiss.experiments.run_cell import MEASURED
 from stablemiss.experiments.store import Store
 from stablemiss.experiments.workers import as_completed, check_backend
@@ -69,6 +72,39 @@ def test_an_unreachable_scheduler_is_one_sentence_and_writes_nothing(tmp_path, b
     assert Store(tmp_path / "quick.jsonl").rows() == []
 
 
+def test_something_else_at_the_address_is_told_too(monkeypatch):
+    """Somebody listens there, but does not answer as a scheduler does: backends would wait for ever."""
+    monkeypatch.setattr(workers, "PATIENCE", 0.2)
+    with create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(ConnectionError, match=f"No scheduler of ray's answers at {address}"):
+            workers._connected("ray", address, Event().wait)
+
+
+def test_workers_of_several_threads_are_refused():
+    distributed = pytest.importorskip("distributed")
+    threaded = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None)
+    with threaded as cluster, pytest.raises(ValueError, match="start them with: dask worker --nthreads 1"):
+        list(as_completed(abs, [1], backend="dask", scheduler=cluster.scheduler_address))
+
+
+def test_a_task_that_kills_its_worker_of_dasks_is_one_sentence(tmp_path):
+    pytest.importorskip("distributed")
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os, signal\n"
+        "from stablemiss.experiments.workers import as_completed\n"
+        "def die(_):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "if __name__ == '__main__':\n"
+        "    list(as_completed(die, [1, 2], backend='dask', jobs=2))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "ChildProcessError: A worker was killed" in done.stderr
+
+
 def test_results_come_as_they_are_ready():
     found = as_completed(abs, [-1, -2, -3])
     assert next(found) == 1
@@ -80,7 +116,7 @@ def die(_):
 
 
 def test_a_worker_that_is_killed_is_one_sentence():
-    with pytest.raises(ChildProcessError, match="for want of memory; what was stored is safe"):
+    with pytest.raises(ChildProcessError, match=r"A worker was killed, .* what was stored is safe"):
         list(as_completed(die, [1, 2], jobs=2))
 
 

@@ -14,7 +14,7 @@ LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "constant": ("constant", {}),
     "ols": ("ols", {}),
     "em_mixture": ("em_mixture", {}),
-    "boosting": ("boosting", {}),
+    "boosting": ("boosting", {"thinning": 0}),
     "boosting_thinned": ("boosting", {"thinning": 6}),
     "partial_vae": ("partial_vae", {}),
     "miwae": ("miwae", {}),
@@ -140,3 +140,16 @@ def settings_of(label: str, is_real: bool, budget: Budget) -> tuple[str, dict[st
     """
     name, own = LABELS[label]
     return name, {**budget.settings.get(name, {}), **(BENT.get(name, {}) if is_real else {}), **own}
+
+
+def pinned(label: str) -> set[str]:
+    """Parameters that a search must leave alone, since they make a label what it is.
+
+    Examples
+    --------
+    >>> sorted(pinned("stablemiss"))
+    ['architecture', 'decorrelate']
+    """
+    name, own = LABELS[label]
+    # Which tables a predictor may bend for is the paper's choice, too.
+    return {*own, *BENT.get(name, {})}

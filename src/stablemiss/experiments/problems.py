@@ -69,16 +69,17 @@ def draw_problem(cell: Cell, budget: Budget) -> Problem:
     else:
         X, y, X_test, y_test = _split_house_sales(rng, budget)
         validation_fraction = VALIDATION_FRACTION
-    law = LAWS[cell.law](cell.level).fit(X, rng)
-    hidden = law.hide(X, rng)
-    mechanisms = {cell.law: law}
-    for test in exams_of(cell):
-        if test.law not in mechanisms:
-            mechanisms[test.law] = LAWS[test.law](test.level).fit(X, rng)
+    exams = exams_of(cell)
+    # A generator for each law, so that its mechanism is the same in every cell of the instance.
+    mechanisms = {
+        name: LAWS[name](cell.level).fit(X, np.random.default_rng([cell.instance, list(LAWS).index(name)]))
+        for name in {cell.law, *(exam.law for exam in exams)}
+    }
+    hidden = mechanisms[cell.law].hide(X, rng)
     # Every level starts from the same random numbers: what is hidden at 20% is, nearly, also hidden at 30%.
     tests = {
-        test: mechanisms[test.law].at(test.level).hide(X_test, np.random.default_rng(mask_seed))
-        for test in exams_of(cell)
+        exam: mechanisms[exam.law].at(exam.level).hide(X_test, np.random.default_rng(mask_seed))
+        for exam in exams
     }
     return Problem(hidden, y, tests, y_test, validation_fraction, population)
 

@@ -92,14 +92,12 @@ def to_exhibits(names: Sequence[str]) -> list[str]:
     known = [*EXHIBITS, PATTERNS]
     if not names:
         raise ValueError(f"Name what to reproduce: {', '.join([*known, ALL])}.")
-    if ALL in names:
-        return known
     for name in names:
         if name in LATER:
             raise ValueError(f"{name} needs {LATER[name]}, which stablemiss cannot run yet.")
-        if name not in known:
+        if name not in (*known, ALL):
             raise ValueError(f"There is no {name!r} to reproduce; choose from {', '.join([*known, ALL])}.")
-    return list(dict.fromkeys(names))
+    return known if ALL in names else list(dict.fromkeys(names))
 
 
 def to_labels(methods: Sequence[str] | None) -> list[str]:
@@ -124,6 +122,6 @@ def _missing(cells: list[Cell], store: Store, retry_failed: bool) -> list[Cell]:
         if row is None or not is_of(row, cell) or (retry_failed and row["error"] is not None):
             return False
         # Settings have changed since: the new row will count instead.
-        return row["given"] == given(cell)
+        return row.get("given") == given(cell)
 
     return [cell for cell in cells if not is_done(cell)]

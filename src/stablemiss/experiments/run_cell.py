@@ -17,7 +17,7 @@ from stablemiss.data import Floats
 from stablemiss.estimators import MissingRegressor
 from stablemiss.estimators.missing import to_method_with
 from stablemiss.evaluation.provenance import describe, versions
-from stablemiss.experiments.budgets import BUDGETS, Budget, settings_of
+from stablemiss.experiments.budgets import BUDGETS, Budget, pinned, settings_of
 from stablemiss.experiments.cells import Cell
 from stablemiss.experiments.exhibit import LINEAR, OPTIMAL
 from stablemiss.experiments.problems import POPULATIONS, Problem, draw_problem
@@ -121,18 +121,30 @@ def _learn(cell: Cell, budget: Budget, problem: Problem) -> tuple[Any, dict[str,
         # The shift is what is measured here; a warning about it would be no news.
         on_unseen_missing="ignore",
     )
-    if budget.n_trials and method.space:
+    # What makes the label what it is stays; all else may be searched.
+    space = {name: choice for name, choice in method.space.items() if name not in pinned(cell.label)}
+    if budget.n_trials and space:
         # Optuna is installed for those who search.
         from stablemiss.tuning import tune
 
-        tuned = tune(model, problem.X, problem.y, n_trials=budget.n_trials, random_state=cell.instance)
+        tuned = tune(
+            model,
+            problem.X,
+            problem.y,
+            n_trials=budget.n_trials,
+            space=space,
+            random_state=cell.instance,
+        )
         model = tuned.estimator()
     model.fit(problem.X, problem.y)
     return model.predict, describe(to_method_with(model.method, model.params))
 
 
 def _rmse(prediction: Floats, target: Floats) -> float:
-    return float(np.sqrt(np.mean((prediction - target) ** 2)))
+    rmse = float(np.sqrt(np.mean((prediction - target) ** 2)))
+    if not np.isfinite(rmse):
+        raise FloatingPointError("Some predictions are no finite numbers.")
+    return rmse
 
 
 def _forget_peak() -> None:

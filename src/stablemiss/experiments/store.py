@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from filelock import FileLock, Timeout
 
 from stablemiss.writing import check_folder
 
-# What tells a result row from any other line of JSON.
-KEYS = {"key", "scores", "error"}
+# How every line begins.
+BEGINNING = b'{"key": "'
 
 
 class Store:
@@ -35,7 +35,7 @@ class Store:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     store = Store(Path(folder) / "rows.jsonl")
     ...     with store.adding() as add:
-    ...         add({"key": "a", "scores": [], "error": None})
+    ...         add({"key": "a", "budget": "quick", "scores": [], "error": None})
     ...     [row["key"] for row in store.rows()]
     ['a']
     """
@@ -44,18 +44,23 @@ class Store:
         self.path = Path(path)
 
     def rows(self) -> list[dict[str, Any]]:
-        """All rows so far, in the order they came; of several with one key only the last."""
+        """All rows so far; of several with one key the last, unless that failed where the other did not."""
         found: dict[str, dict[str, Any]] = {}
-        for number, line in enumerate(self._whole_lines(), start=1):
+        lines, _ = self._lines()
+        for number, line in enumerate(lines, start=1):
             row = self._parse(line, number)
+            earlier = found.get(row["key"])
+            if earlier and row["error"] and not earlier["error"] and row.get("given") == earlier.get("given"):
+                continue
             found.pop(row["key"], None)
             found[row["key"]] = row
         return list(found.values())
 
     @contextmanager
-    def adding(self) -> Iterator[Any]:
+    def adding(self) -> Iterator[Callable[[dict[str, Any]], None]]:
         """Give a function that adds a row; nobody else adds until the block ends."""
         check_folder(self.path)
+        # The lock's own file stays: who removes it may remove the one that another run has just locked.
         lock = FileLock(f"{self.path}.lock")
         try:
             lock.acquire(timeout=0)
@@ -65,12 +70,17 @@ class Store:
             ) from busy
         try:
             self.rows()
+            lines, rest = self._lines()
             with self.path.open("ab") as file:
-                file.truncate(sum(map(len, self._whole_lines())))
+                if rest:
+                    # What a killed writer left of its last line.
+                    file.truncate(os.fstat(file.fileno()).st_size - len(rest))
+                elif lines and not self.path.read_bytes().endswith(b"\n"):
+                    # As some editors leave a file.
+                    os.write(file.fileno(), b"\n")
                 yield lambda row: self._add(file.fileno(), row)
         finally:
             lock.release()
-            Path(lock.lock_file).unlink(missing_ok=True)
 
     def _add(self, file: int, row: dict[str, Any]) -> None:
         line = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
@@ -88,20 +98,46 @@ class Store:
                 "Make room and run the command again: it goes on from there."
             ) from error
 
-    def _whole_lines(self) -> list[bytes]:
+    def _lines(self) -> tuple[list[bytes], bytes]:
+        """Whole lines, and what stands after the last of them: nothing, or the beginning of a row."""
         if not self.path.exists():
-            return []
-        return [line for line in self.path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+            return [], b""
+        *lines, rest = self.path.read_bytes().split(b"\n")
+        if rest.endswith(b"}") and _is_row(_from_json(rest)):
+            return [*lines, rest], b""
+        if not rest.startswith(BEGINNING[: len(rest)]):
+            raise self._damaged(len(lines) + 1)
+        return lines, rest
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
-        try:
-            row = json.loads(line)
-            is_row = isinstance(row, dict) and row.keys() >= KEYS
-        except ValueError:
-            is_row = False
-        if not is_row:
-            raise ValueError(
-                f"Line {number} of {self.path} is no result row: the file was damaged. Nothing was written; "
-                "take out that line, or move the file away, and run the command again."
-            )
+        row = _from_json(line)
+        if not _is_row(row):
+            raise self._damaged(number)
         return row
+
+    def _damaged(self, number: int) -> ValueError:
+        return ValueError(
+            f"Line {number} of {self.path} is no result row: the file was damaged. Nothing was written; "
+            "take out that line, or move the file away, and run the command again."
+        )
+
+
+def _from_json(line: bytes) -> Any:
+    """What a line says; None if that is nothing."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_row(row: Any) -> bool:
+    """Whether all that others read without asking is there."""
+    if not isinstance(row, dict) or not all(isinstance(row.get(key), str) for key in ("key", "budget")):
+        return False
+    scores = row.get("scores")
+    return (
+        isinstance(scores, list)
+        and all(isinstance(score, dict) and score.keys() >= {"law", "level", "rmse"} for score in scores)
+        and isinstance(row.get("error", 0), str | None)
+        and isinstance(row.get("versions", {}), dict)
+    )

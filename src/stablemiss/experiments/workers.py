@@ -6,9 +6,11 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from queue import Empty, Queue
 from socket import create_connection
+from threading import Thread
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -20,7 +22,11 @@ NEEDS = {"dask": "distributed", "ray": "ray"}
 # Seconds until a scheduler that does not answer is given up.
 PATIENCE = 10
 
+# Seconds between two looks at whether a task was lost.
+GLANCE = 1.0
+
 Item = TypeVar("Item")
+Connection = TypeVar("Connection")
 
 
 def check_backend(backend: str, scheduler: str | None, jobs: int) -> None:
@@ -35,8 +41,6 @@ def check_backend(backend: str, scheduler: str | None, jobs: int) -> None:
         raise ModuleNotFoundError(
             f'The backend {backend} needs {NEEDS[backend]}; install with: pip install "stablemiss[cluster]".'
         )
-    if scheduler is not None:
-        _check_answers(backend, scheduler)
 
 
 def as_completed(
@@ -72,64 +76,121 @@ def as_completed(
         if backend == "loky":
             yield from Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")(calls)
         elif backend == "dask":
-            with _dask(jobs, scheduler), parallel_config("dask"):
-                yield from Parallel(n_jobs=-1, batch_size=1, return_as="generator_unordered")(calls)
+            with _dask(jobs, scheduler) as client, parallel_config("dask"):
+                found = Parallel(n_jobs=-1, batch_size=1, return_as="generator_unordered")(calls)
+                yield from _unless_lost(found, client)
         else:
             with _ray(jobs, scheduler) as n, parallel_config("ray"), Parallel(n, batch_size=1) as parallel:
                 # Ray's backend hands over results only when all are there: a few at a time, then.
                 for start in range(0, len(calls), n):
                     yield from parallel(calls[start : start + n])
     except BrokenExecutor as error:
-        raise ChildProcessError(
-            "A worker was killed, most likely for want of memory; what was stored is safe. Run the command "
-            "again with fewer jobs: it goes on from there."
-        ) from error
+        raise _lost() from error
 
 
 @contextmanager
-def _dask(jobs: int, scheduler: str | None) -> Iterator[None]:
+def _dask(jobs: int, scheduler: str | None) -> Iterator[Any]:
     from distributed import Client, LocalCluster
 
     if scheduler is None:
-        # Threads would share torch's random state; a worker is a process with one of them.
         local = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
-        with local as cluster, Client(cluster):
-            yield
+        with local as cluster, Client(cluster) as client:
+            yield client
         return
-    with Client(scheduler, timeout=PATIENCE) as client:
-        if not client.scheduler_info()["workers"]:
+    with _connected("dask", scheduler, lambda: Client(scheduler, timeout=PATIENCE)) as client:
+        workers = client.scheduler_info(n_workers=-1)["workers"].values()
+        if not workers:
             raise ConnectionError(f"dask's scheduler at {scheduler} has no workers; start some first.")
-        yield
+        if any(worker["nthreads"] > 1 for worker in workers):
+            # Threads share torch's random state: the rows would be others from run to run.
+            raise ValueError(
+                f"Some workers at {scheduler} have several threads, but a fit needs a process of its own; "
+                "start them with: dask worker --nthreads 1 --nworkers …"
+            )
+        yield client
 
 
 @contextmanager
 def _ray(jobs: int, scheduler: str | None) -> Iterator[int]:
     import ray
+    from ray.exceptions import RayError
     from ray.util.joblib import register_ray
 
-    started = not ray.is_initialized()
-    if scheduler is None:
+    # A program that has joined a cluster already stays in it.
+    starts = not ray.is_initialized()
+    quietly: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if starts and scheduler is None:
         # Ray's workers give way to everything else unless told otherwise, and starve beside other work.
         os.environ.setdefault("RAY_worker_niceness", "0")
-        ray.init(num_cpus=jobs, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    else:
-        ray.init(address=scheduler, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(num_cpus=jobs, include_dashboard=False, **quietly)
+    elif starts and scheduler is not None:
+        _connected("ray", scheduler, lambda: ray.init(address=scheduler, **quietly))
     try:
         register_ray()
         yield max(1, int(ray.cluster_resources().get("CPU", 1)))
+    except RayError as error:
+        raise _lost() from error
     finally:
-        if started:
+        if starts:
             ray.shutdown()
 
 
-def _check_answers(backend: str, scheduler: str) -> None:
-    """Raise if nobody listens there; the backends themselves try for minutes before they say so."""
+def _unless_lost(found: Iterator[Any], client: Any) -> Iterator[Any]:
+    """Results as they come; raises if a task is lost, for which joblib's backend would wait for ever."""
+    end = object()
+    ready: Queue[Any] = Queue()
+
+    def collect() -> None:
+        try:
+            for result in found:
+                ready.put(result)
+        finally:
+            ready.put(end)
+
+    # It must not keep the program alive if a result never comes.
+    Thread(target=collect, daemon=True).start()
+    while True:
+        try:
+            result = ready.get(timeout=GLANCE)
+        except Empty:
+            if any(
+                future.status in ("error", "cancelled", "lost") for future in list(client.futures.values())
+            ):
+                raise _lost() from None
+            continue
+        if result is end:
+            return
+        yield result
+
+
+def _lost() -> ChildProcessError:
+    return ChildProcessError(
+        "A worker was killed, most likely for want of memory, or could not run the work; what was stored is "
+        "safe. Run the command again with fewer jobs: it goes on from there."
+    )
+
+
+def _connected(backend: str, scheduler: str, connect: Callable[[], Connection]) -> Connection:
+    """What `connect` gives; raises if nobody answers, where backends would try for minutes or for ever."""
     place = urlsplit(scheduler if "://" in scheduler else f"//{scheduler}")
-    try:
+    made: list[Connection] = []
+
+    def try_it() -> None:
         with create_connection((place.hostname or "", place.port or 0), timeout=PATIENCE):
             pass
-    except (OSError, ValueError) as error:
+        made.append(connect())
+
+    def quietly() -> None:
+        # Why it failed does not matter: nobody there answers as a scheduler does.
+        with suppress(Exception):
+            try_it()
+
+    attempt = Thread(target=quietly, daemon=True)
+    attempt.start()
+    attempt.join(2 * PATIENCE)
+    if not made:
         raise ConnectionError(
             f"No scheduler of {backend}'s answers at {scheduler}; start one, or correct the address "
             "(host:port)."
-        ) from error
+        )
+    return made[0]
