@@ -37,7 +37,7 @@ def table():
     """Two instances of table 1 at 50%: Optimal has 10 and 20."""
     rows = [row("optimal", 10.0), row("optimal", 20.0, 1), row("constant", 30.0), row("constant", 50.0, 1)]
     rows += [row("stablemiss", 12.0), row("stablemiss", 23.0, 1), row("ols", 11.0), row("ols", 26.0, 1)]
-    rows += [row("dwr", 60.0), row("dwr", 60.0, 1)]
+    rows += [row("dwr", 60.0), row("dwr", 60.0, 1), row("linear", 12.0), row("linear", 20.0, 1)]
     return compare(EXHIBITS["table1"], rows, STANDARD)
 
 
@@ -65,8 +65,27 @@ def test_best_and_second_are_marked_and_what_is_worse_than_a_constant(table):
     assert not cell(table, "ols")["is_worse_than_constant"]
     # Partial VAE is not there, so nothing can be said about it.
     assert cell(table, "partial_vae") is None
-    # Published DWR at 50%: its RMSE over Optimal's, beside ours of a constant (2.75 times Optimal's).
+    # Published DWR at 50% has 1.7 times its Optimal's RMSE; our constant has 40 / 16 = 2.5 times linear's.
     assert cell(table, "dwr")["published_is_worse_than_constant"] is False
+
+
+def test_printed_prices_are_compared_with_our_constant_in_dollars():
+    house = {"dataset": "house_sales", "test_level": 0.9}
+    rows = [row("constant", 37.0, **house), row("dwr", 30.0, **house)]
+    rows += [row("stablemiss", 29.0, train_level=0.9, **house), row("stablemiss", 29.0, **house)]
+    found = compare(EXHIBITS["table3"], rows, STANDARD)
+    # The paper's reference itself is printed with 48.2 at 90%.
+    assert found["reference"]["published_is_worse_than_constant"][8] is True
+    assert cell(found, "dwr", 0.9)["published_is_worse_than_constant"] is True
+
+
+def test_lines_are_compared_over_the_instances_that_all_have():
+    """A line that failed where errors are large must not be best for it."""
+    rows = [row("optimal", 100.0), row("optimal", 300.0, 1), row("ols", 110.0), row("ols", 330.0, 1)]
+    found = compare(EXHIBITS["table1"], [*rows, row("dwr", 112.0)], STANDARD)
+    assert [cell(found, label)["gap"] for label in ("ols", "dwr")] == [10.0, 12.0]
+    assert cell(found, "ols")["mark"] == "best"
+    assert found["instances"] == [0]
 
 
 def test_only_the_column_of_the_training_level_is_as_trained():

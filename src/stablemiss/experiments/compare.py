@@ -9,12 +9,14 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from stablemiss.experiments.budgets import Budget
-from stablemiss.experiments.exhibit import EIGHT, Column, Exhibit
+from stablemiss.experiments.exhibit import EIGHT, LINEAR, Column, Exhibit
 from stablemiss.experiments.published import read_published
 
+CONSTANT = "constant"
 # Whose paired differences to all others are shown.
 SUBJECT = "stablemiss"
 Row = dict[str, Any]
+Printed = dict[tuple[str, float], float]
 # (label, train level, test level, instance) → RMSE
 Scores = dict[tuple[str, float, float, int], float]
 
@@ -47,9 +49,10 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
     scores = _scores(exhibit, rows)
     columns = budget.columns(exhibit)
     printed = read_published(exhibit.name)
-    lines = [_line(exhibit, label, columns, scores, printed) for label in exhibit.methods]
+    shared = {column: _shared(exhibit, column, scores) for column in columns}
+    lines = [_line(exhibit, label, shared, scores, printed) for label in exhibit.methods]
     for number in range(len(columns)):
-        _mark([line["cells"][number] for line in lines if line["label"] != "linear"])
+        _mark([line["cells"][number] for line in lines if line["label"] != LINEAR])
     return {
         "name": exhibit.name,
         "title": exhibit.title,
@@ -59,10 +62,16 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
         "columns": [_column(exhibit, column) for column in columns],
         "lines": lines,
         "reference": {
-            "rmse": [_mean(_own(scores, exhibit, column).values()) for column in columns],
+            "rmse": [
+                _mean(_own(scores, exhibit, column)[one] for one in shared[column]) for column in columns
+            ],
             "published": [printed.get(("reference", _varying(exhibit, column))) for column in columns],
+            "published_is_worse_than_constant": [
+                _is_worse(0.0, _printed_reference(exhibit, column, printed), exhibit, column, scores, shared)
+                for column in columns
+            ],
         },
-        "instances": sorted({key[3] for key in scores}),
+        "instances": sorted({one for found in shared.values() for one in found}),
         "agreement": [_agreement(lines, number) for number in range(len(columns))],
         "paired": _paired(exhibit, columns, scores),
         "failures": _failures(exhibit, columns, rows),
@@ -84,6 +93,10 @@ def _own(scores: Scores, exhibit: Exhibit, column: Column) -> dict[int, float]:
     return _by_instance(scores, exhibit.reference, exhibit.reference_level(column), column.test_level)
 
 
+def _at(scores: Scores, label: str, column: Column) -> dict[int, float]:
+    return _by_instance(scores, label, column.train_level, column.test_level)
+
+
 def _by_instance(scores: Scores, label: str, train_level: float, test_level: float) -> dict[int, float]:
     return {
         instance: rmse
@@ -92,48 +105,79 @@ def _by_instance(scores: Scores, label: str, train_level: float, test_level: flo
     }
 
 
+def _shared(exhibit: Exhibit, column: Column, scores: Scores) -> list[int]:
+    """Instances that the reference and all lines of a column have, so that lines can be compared."""
+    reference = _own(scores, exhibit, column).keys()
+    found = [
+        instances for label in exhibit.methods if (instances := _at(scores, label, column).keys() & reference)
+    ]
+    return sorted(set.intersection(*found)) if found else []
+
+
 def _line(
-    exhibit: Exhibit, label: str, columns: list[Column], scores: Scores, printed: dict
+    exhibit: Exhibit, label: str, shared: dict[Column, list[int]], scores: Scores, printed: Printed
 ) -> dict[str, Any]:
-    cells = []
-    for column in columns:
-        ours = _by_instance(scores, label, column.train_level, column.test_level)
-        reference = _own(scores, exhibit, column)
-        constant = _by_instance(scores, "constant", column.train_level, column.test_level)
-        both = sorted(ours.keys() & reference.keys())
-        level = _varying(exhibit, column)
-        gap, best = printed.get((label, level)), printed.get(("reference", level))
-        if best is None:
-            # The table that is tested at one level prints its reference once.
-            best = printed.get(("reference", column.test_level))
-        cell: dict[str, Any] | None = None
-        if both:
-            gaps = [ours[one] - reference[one] for one in both]
-            shares = [ours[one] / reference[one] - 1 for one in both]
-            cell = {
+    cells: list[dict[str, Any] | None] = []
+    for column, instances in shared.items():
+        ours, reference = _at(scores, label, column), _own(scores, exhibit, column)
+        if not ours or not instances:
+            cells.append(None)
+            continue
+        gap, best = (
+            printed.get((label, _varying(exhibit, column))),
+            _printed_reference(exhibit, column, printed),
+        )
+        gaps = [ours[one] - reference[one] for one in instances]
+        constant = _at(scores, CONSTANT, column)
+        cells.append(
+            {
                 "gap": fmean(gaps),
                 "spread": stdev(gaps) if len(gaps) > 1 else None,
-                "share": fmean(shares),
-                "rmse": fmean(ours[one] for one in both),
-                "n": len(both),
+                "share": fmean(ours[one] / reference[one] - 1 for one in instances),
+                "rmse": fmean(ours[one] for one in instances),
+                "n": len(instances),
                 "mark": "",
                 "is_as_trained": exhibit.train_law == exhibit.test_law
                 and column.train_level == column.test_level,
-                "is_worse_than_constant": _exceeds(ours, constant, both),
+                "is_worse_than_constant": bool(constant)
+                and fmean(ours[one] for one in instances) > fmean(constant[one] for one in instances),
                 "published": gap,
                 "published_share": gap / best if gap is not None and best else None,
-                "published_is_worse_than_constant": None,
+                "published_is_worse_than_constant": _is_worse(gap, best, exhibit, column, scores, shared),
             }
-            if gap is not None and best and constant.keys() >= set(both):
-                # In units of the reference, which both have: the paper's data are not ours.
-                worst = fmean(constant[one] / reference[one] for one in both)
-                cell["published_is_worse_than_constant"] = (gap + best) / best > worst
-        cells.append(cell)
+        )
     return {"label": label, "is_of_the_paper": label in EIGHT, "cells": cells}
 
 
-def _exceeds(ours: dict[int, float], constant: dict[int, float], both: list[int]) -> bool:
-    return constant.keys() >= set(both) and fmean(ours[i] for i in both) > fmean(constant[i] for i in both)
+def _is_worse(
+    gap: float | None,
+    best: float | None,
+    exhibit: Exhibit,
+    column: Column,
+    scores: Scores,
+    shared: dict[Column, list[int]],
+) -> bool | None:
+    """Whether a printed error is above that of a constant; None if that cannot be said.
+
+    The paper prints no constant, so ours stands in. Prices are in the same unit. Drawn populations are not:
+    there the unit is the error of the exact answer that is linear in the observed cells, to which the paper's
+    Optimal is closest (for one Gaussian it is the optimum).
+    """
+    constant, instances = _at(scores, CONSTANT, column), shared[column]
+    if gap is None or best is None or not constant or not instances:
+        return None
+    mean = fmean(constant[one] for one in instances)
+    if LINEAR not in exhibit.methods:
+        return gap + best > mean
+    linear = _at(scores, LINEAR, column)
+    return (gap + best) / best > mean / fmean(linear[one] for one in instances) if linear else None
+
+
+def _printed_reference(exhibit: Exhibit, column: Column, printed: Printed) -> float | None:
+    # The table that is tested at one level prints its reference once.
+    return printed.get(
+        ("reference", _varying(exhibit, column)), printed.get(("reference", column.test_level))
+    )
 
 
 def _mark(cells: list[dict[str, Any] | None]) -> None:
@@ -173,8 +217,7 @@ def _paired(exhibit: Exhibit, columns: list[Column], scores: Scores) -> list[dic
             continue
         differences: dict[int, list[float]] = {}
         for column in columns:
-            ours = _by_instance(scores, SUBJECT, column.train_level, column.test_level)
-            theirs = _by_instance(scores, label, column.train_level, column.test_level)
+            ours, theirs = _at(scores, SUBJECT, column), _at(scores, label, column)
             for instance in ours.keys() & theirs.keys():
                 differences.setdefault(instance, []).append(theirs[instance] / ours[instance] - 1)
         if differences:

@@ -134,7 +134,11 @@ def _view(comparison: dict[str, Any]) -> Table:
     view.add_row(f"{reference}, RMSE", *(number(rmse, ours) for rmse in comparison["reference"]["rmse"]))
     if any(rmse is not None for rmse in comparison["reference"]["published"]):
         printed = comparison["reference"]["published"]
-        view.add_row("  published", *(number(rmse, theirs) for rmse in printed), style="dim")
+        marks = [
+            "†" if worse else "" for worse in comparison["reference"]["published_is_worse_than_constant"]
+        ]
+        cells = [number(rmse, theirs) + mark for rmse, mark in zip(printed, marks, strict=True)]
+        view.add_row("  published", *cells, style="dim")
     if any(value is not None for value in comparison["agreement"]):
         view.add_row("rank agreement", *(number(value, 2) for value in comparison["agreement"]))
     return view

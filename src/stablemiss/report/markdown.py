@@ -100,13 +100,14 @@ def _table(comparison: dict[str, Any]) -> str:
     for line in comparison["lines"]:
         lines.append([title_of(line["label"]), *(_cell(cell, ours, theirs) for cell in line["cells"])])
     reference = comparison["reference"]
-    pairs = zip(reference["rmse"], reference["published"], strict=True)
+    marks = ["†" if worse else "" for worse in reference["published_is_worse_than_constant"]]
+    found = zip(reference["rmse"], reference["published"], marks, strict=True)
     lines.append(
         [
             f"{reference_of(comparison)}, RMSE",
             *(
-                number(rmse, ours) + ("" if printed is None else f" ({number(printed, theirs)})")
-                for rmse, printed in pairs
+                number(rmse, ours) + ("" if printed is None else f" ({number(printed, theirs)}{mark})")
+                for rmse, printed, mark in found
             ),
         ]
     )
