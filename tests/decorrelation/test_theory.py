@@ -155,6 +155,7 @@ def test_theorem_2_independent_bits_are_not_enough_if_one_mask_carries_nearly_al
     assert loss(WRONG, x, m, y, one_mask) - loss(RIGHT, x, m, y, one_mask) < 0.001
 
 
+@pytest.mark.slow
 def test_theorem_2_with_a_little_overlap_learnt_weights_mostly_do_the_same():
     """`weigh_rows` knows neither law nor target. It always makes the bits less dependent and the wrong one
     dearer. Mostly it spreads the weight over all masks; some runs go part or all of the way to

@@ -25,7 +25,7 @@ def test_weights_are_positive_with_mean_one_and_lower_the_dependence(seed):
     assert found.effective_rows == pytest.approx(found.weight.sum() ** 2 / (found.weight**2).sum())
 
 
-@pytest.mark.parametrize("form", ["weighted", "paper"])
+@pytest.mark.parametrize("form", ["weighted", pytest.param("paper", marks=pytest.mark.slow)])
 def test_from_the_critical_penalty_on_weights_are_equal_and_below_it_not(form):
     values, mask = mar_table(0)
     spread = {}

@@ -155,7 +155,7 @@ def _worse_than_constant(tables: list[Comparison]) -> list[str]:
         + f"; of ours in the same places {ours}.",
         # Whose mean it is must be said: near the border another population decides otherwise.
         "The paper prints no constant; ours stands in for it: in dollars for house prices, else in multiples "
-        "of the RMSE of the exact answer that is linear in the observed cells, to which its Optimal is closest.",
+        "of the RMSE of the exact answer that is linear in the observed cells (its Optimal is near that).",
     ]
 
 
