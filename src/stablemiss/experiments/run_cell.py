@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from stablemiss.data import Floats
 from stablemiss.estimators import MissingRegressor
 from stablemiss.estimators.missing import to_method_with
-from stablemiss.evaluation.provenance import describe, versions
+from stablemiss.evaluation.provenance import describe, source_digest, versions
 from stablemiss.experiments.budgets import BUDGETS, Budget, pinned, settings_of
 from stablemiss.experiments.cells import Cell
 from stablemiss.experiments.exhibit import LINEAR, OPTIMAL
@@ -61,6 +61,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "seed": cell.instance,
         "peak_memory": _peak_memory(),
         "versions": versions(),
+        "source": source_digest(),
         "seconds": (datetime.now(UTC) - start).total_seconds(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }

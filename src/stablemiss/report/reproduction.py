@@ -156,6 +156,10 @@ def _settings(rows: list[Row], fits: list[Row], budget: Budget) -> list[tuple[st
         ("Fits", f"{len(fits):,}, each on one thread; {duration} in all"),
         ("Time", _time(fits, budget)),
         ("Versions", ", ".join(versions)),
+        (
+            "Code",
+            ", ".join(sorted({fit.get("source", "unknown") for fit in fits})) + " (digests of the source)",
+        ),
         ("Last row finished", max(row["finished"] for row in rows)),
     ]
 
