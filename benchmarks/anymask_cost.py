@@ -25,6 +25,7 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
+from pages import fill
 from processes import in_own_process, peak_memory
 
 from stablemiss import AnyMaskRegressor, MissingRegressor
@@ -195,7 +196,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             in_own_process(write_table, job.table, job.n_rows, folder)
             keep(in_own_process(measure, job, folder), job)
-    print(f"\n{beside_lightgbm(stored())}\n\n{against_rows(stored())}")
+    text = f"{beside_lightgbm(stored())}\n\n{against_rows(stored())}"
+    print(f"\n{text}")
+    fill("docs/methods/anymask.md", "cost", text)
 
 
 if __name__ == "__main__":

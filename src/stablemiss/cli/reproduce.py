@@ -74,4 +74,5 @@ def reproduce(
         for name in wanted:
             if name in EXHIBITS:
                 print_comparison(compare(EXHIBITS[name], rows, BUDGETS[budget]))
-        typer.echo(f"Rows: {folder / budget}.jsonl; for a page: stablemiss report --budget {budget}")
+        typer.echo(f"Rows: {folder / budget}.jsonl")
+        typer.echo(f"For a page: stablemiss report --budget {budget} --folder {folder}")
