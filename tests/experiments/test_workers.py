@@ -6,6 +6,7 @@ import subprocess
 import sys
 from socket import create_server
 from threading import Event
+from typing import ClassVar
 
 import pytest
 
@@ -103,6 +104,20 @@ def test_a_task_that_kills_its_worker_of_dasks_is_one_sentence(tmp_path):
         [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False
     )
     assert "ChildProcessError: A worker was killed" in done.stderr
+
+
+def test_what_goes_wrong_while_results_are_collected_is_not_lost():
+    def broken():
+        yield 1
+        raise RuntimeError("no luck")
+
+    class Client:
+        futures: ClassVar = {}
+
+    found = workers._unless_lost(broken(), Client())
+    assert next(found) == 1
+    with pytest.raises(RuntimeError, match="no luck"):
+        next(found)
 
 
 def test_results_come_as_they_are_ready():

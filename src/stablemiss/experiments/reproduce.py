@@ -40,7 +40,7 @@ def reproduce(
     names : sequence of str
         Such as "table1" and "figure2", "patterns" (the picture of the missing patterns), or "all".
     budget : "quick", "standard" or "paper"
-        What it may cost: minutes, hours, or weeks.
+        What it may cost: minutes, hours, or far more.
     folder : path
         Where rows are kept; it must be there.
     methods : sequence of str, optional

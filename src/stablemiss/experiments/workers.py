@@ -137,30 +137,35 @@ def _ray(jobs: int, scheduler: str | None) -> Iterator[int]:
 
 def _unless_lost(found: Iterator[Any], client: Any) -> Iterator[Any]:
     """Results as they come; raises if a task is lost, for which joblib's backend would wait for ever."""
-    end = object()
-    ready: Queue[Any] = Queue()
+    # Results one by one, each with True; then False with what went wrong, if anything did.
+    ready: Queue[tuple[bool, Any]] = Queue()
 
     def collect() -> None:
         try:
             for result in found:
-                ready.put(result)
-        finally:
-            ready.put(end)
+                ready.put((True, result))
+        except Exception as error:
+            ready.put((False, error))
+        else:
+            ready.put((False, None))
 
     # It must not keep the program alive if a result never comes.
     Thread(target=collect, daemon=True).start()
     while True:
         try:
-            result = ready.get(timeout=GLANCE)
+            is_result, thing = ready.get(timeout=GLANCE)
         except Empty:
             if any(
                 future.status in ("error", "cancelled", "lost") for future in list(client.futures.values())
             ):
                 raise _lost() from None
             continue
-        if result is end:
+        if is_result:
+            yield thing
+        elif thing is not None:
+            raise thing
+        else:
             return
-        yield result
 
 
 def _lost() -> ChildProcessError:
@@ -176,16 +181,12 @@ def _connected(backend: str, scheduler: str, connect: Callable[[], Connection]) 
     made: list[Connection] = []
 
     def try_it() -> None:
-        with create_connection((place.hostname or "", place.port or 0), timeout=PATIENCE):
-            pass
-        made.append(connect())
-
-    def quietly() -> None:
         # Why it failed does not matter: nobody there answers as a scheduler does.
         with suppress(Exception):
-            try_it()
+            create_connection((place.hostname or "", place.port or 0), timeout=PATIENCE).close()
+            made.append(connect())
 
-    attempt = Thread(target=quietly, daemon=True)
+    attempt = Thread(target=try_it, daemon=True)
     attempt.start()
     attempt.join(2 * PATIENCE)
     if not made:

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from stablemiss.networks.latent import averaged, start_at_mean
+from stablemiss.networks.latent import averaged, in_parts, start_at_mean
 from stablemiss.networks.mlp import MLP
 
 # Least scale and least degrees of freedom of a decoded column: below, densities of single cells explode.
 LEAST_SCALE, LEAST_DEGREES = 1e-3, 3.0
-# Most numbers decoded at a time.
-MOST_DECODED = 2**23
 
 
 @dataclass(frozen=True)
@@ -139,9 +137,7 @@ class MIWAENet(nn.Module):
         return labels.log_density(target[:, None]).sum(dim=2)
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        size = max(1, MOST_DECODED // (len(self.draws) * 3 * (self.d + self.d_output)))
-        chunks = zip(values.split(size), mask.split(size), strict=True)
-        return torch.cat([self._predict(*chunk) for chunk in chunks])
+        return in_parts(self._predict, values, mask, len(self.draws) * 3 * (self.d + self.d_output))
 
     def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
         no_label = values.new_zeros(len(values), self.d_output)
