@@ -26,7 +26,7 @@ def test_an_exhibit_names_only_what_there_is(name):
 @pytest.mark.parametrize("label", LABELS)
 def test_every_label_can_be_built_at_every_price(budget, label):
     for is_real in (False, True):
-        name, settings = settings_of(label, is_real, BUDGETS[budget])
+        name, settings = settings_of(label, "mar", is_real, BUDGETS[budget])
         METHODS[name](**settings)
 
 

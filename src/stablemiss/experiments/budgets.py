@@ -24,6 +24,7 @@ LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "srdo": ("srdo", {}),
     "stablenet": ("stablenet", {}),
     "stablemiss": ("stablemiss", {"decorrelate": "full"}),
+    "stablemiss_full": ("stablemiss", {"decorrelate": "full"}),
     "stablemiss_intra": ("stablemiss", {"decorrelate": "intra"}),
     "stablemiss_inter": ("stablemiss", {"decorrelate": "inter"}),
     "stablemiss_unweighted": ("stablemiss", {"decorrelate": "none"}),
@@ -35,6 +36,8 @@ BENT: dict[str, dict[str, Any]] = {
     "stablenet": {"hidden": (32,)},
     "stablemiss": {"architecture": "mlp"},
 }
+# PAPER: under MCAR columns and masks are decorrelated each by themselves, under MAR also from each other.
+MCAR: dict[str, dict[str, Any]] = {"stablemiss": {"decorrelate": "intra"}}
 
 
 @dataclass(frozen=True)
@@ -122,24 +125,28 @@ BUDGETS: dict[str, Budget] = {
 }
 
 
-def settings_of(label: str, is_real: bool, budget: Budget) -> tuple[str, dict[str, Any]]:
+def settings_of(label: str, law: str, is_real: bool, budget: Budget) -> tuple[str, dict[str, Any]]:
     """The method behind a label, and its parameters where they are not its defaults.
 
     Parameters
     ----------
     label : str
         One of `LABELS`.
+    law : str
+        How training rows are hidden.
     is_real : bool
         The table is real: predictors may bend.
     budget : Budget
 
     Examples
     --------
-    >>> settings_of("stablemiss", is_real=False, budget=BUDGETS["standard"])
+    >>> settings_of("stablemiss", "mar", is_real=False, budget=BUDGETS["standard"])
     ('stablemiss', {'decorrelate': 'full'})
     """
     name, own = LABELS[label]
-    return name, {**budget.settings.get(name, {}), **(BENT.get(name, {}) if is_real else {}), **own}
+    bent = BENT.get(name, {}) if is_real else {}
+    of_law = MCAR.get(label, {}) if law.startswith("mcar") else {}
+    return name, {**budget.settings.get(name, {}), **bent, **own, **of_law}
 
 
 def pinned(label: str) -> set[str]:

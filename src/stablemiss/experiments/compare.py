@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import sqrt
 from statistics import fmean, stdev
 from typing import Any
 
-from scipy.stats import spearmanr
+from scipy.stats import spearmanr, t
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.exhibit import EIGHT, LINEAR, Column, Exhibit
 from stablemiss.experiments.published import read_published
 
 CONSTANT = "constant"
-# Whose paired differences to all others are shown.
-SUBJECT = "stablemiss"
 Row = dict[str, Any]
 Printed = dict[tuple[str, float], float]
 # (label, train level, test level, instance) → RMSE
@@ -37,7 +36,8 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
     dict
         ``columns``, ``lines`` (for each method a cell for each column, None where nothing was run),
         ``reference`` (ours and published), ``agreement`` (rank correlation of ours and the paper's for each
-        column), ``paired`` (how StableMiss does against every other method on the same rows), ``failures``.
+        column, where all eight methods were run), ``paired`` (how StableMiss does against every other method
+        on the same rows), ``failures``. Marks rank the paper's methods and those beside them apart.
     """
     # Other exhibits may have run a fit on more instances; lines are compared over the same ones.
     instances = budget.instances(exhibit)
@@ -52,11 +52,21 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
     shared = {column: _shared(exhibit, column, scores) for column in columns}
     lines = [_line(exhibit, label, shared, scores, printed) for label in exhibit.methods]
     for number in range(len(columns)):
-        _mark([line["cells"][number] for line in lines if line["label"] != LINEAR])
+        # The paper ranks its own methods; what it leaves out must not take their marks.
+        for of_paper in (True, False):
+            _mark(
+                [
+                    line["cells"][number]
+                    for line in lines
+                    if line["is_of_the_paper"] == of_paper and line["label"] != LINEAR
+                ]
+            )
     return {
         "name": exhibit.name,
         "title": exhibit.title,
+        "claim": exhibit.claim,
         "is_figure": exhibit.is_figure,
+        "subject": exhibit.subject,
         "reference_label": exhibit.reference,
         "reference_in_place": exhibit.reference_in_place,
         "columns": [_column(exhibit, column) for column in columns],
@@ -72,6 +82,7 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
             ],
         },
         "instances": sorted({one for found in shared.values() for one in found}),
+        "n_instances": len(instances),
         "agreement": [_agreement(lines, number) for number in range(len(columns))],
         "paired": _paired(exhibit, columns, scores),
         "failures": _failures(exhibit, columns, rows),
@@ -106,12 +117,10 @@ def _by_instance(scores: Scores, label: str, train_level: float, test_level: flo
 
 
 def _shared(exhibit: Exhibit, column: Column, scores: Scores) -> list[int]:
-    """Instances that the reference and all lines of a column have, so that lines can be compared."""
-    reference = _own(scores, exhibit, column).keys()
-    found = [
-        instances for label in exhibit.methods if (instances := _at(scores, label, column).keys() & reference)
-    ]
-    return sorted(set.intersection(*found)) if found else []
+    """Of the reference's instances those that most lines have: lines are compared over the same ones."""
+    lines = [_at(scores, label, column) for label in exhibit.methods]
+    having = {one: sum(one in line for line in lines) for one in _own(scores, exhibit, column)}
+    return sorted(one for one, n in having.items() if n == max(having.values()) > 0)
 
 
 def _line(
@@ -120,7 +129,7 @@ def _line(
     cells: list[dict[str, Any] | None] = []
     for column, instances in shared.items():
         ours, reference = _at(scores, label, column), _own(scores, exhibit, column)
-        if not ours or not instances:
+        if not instances or not ours.keys() >= set(instances):
             cells.append(None)
             continue
         gap, best = (
@@ -139,14 +148,15 @@ def _line(
                 "mark": "",
                 "is_as_trained": exhibit.train_law == exhibit.test_law
                 and column.train_level == column.test_level,
-                "is_worse_than_constant": bool(constant)
+                "is_worse_than_constant": constant.keys() >= set(instances)
                 and fmean(ours[one] for one in instances) > fmean(constant[one] for one in instances),
                 "published": gap,
+                "published_mark": "",
                 "published_share": gap / best if gap is not None and best else None,
                 "published_is_worse_than_constant": _is_worse(gap, best, exhibit, column, scores, shared),
             }
         )
-    return {"label": label, "is_of_the_paper": label in EIGHT, "cells": cells}
+    return {"label": label, "is_of_the_paper": label in EIGHT or exhibit.is_figure, "cells": cells}
 
 
 def _is_worse(
@@ -164,13 +174,15 @@ def _is_worse(
     Optimal is closest (for one Gaussian it is the optimum).
     """
     constant, instances = _at(scores, CONSTANT, column), shared[column]
-    if gap is None or best is None or not constant or not instances:
+    if gap is None or best is None or not instances or not constant.keys() >= set(instances):
         return None
     mean = fmean(constant[one] for one in instances)
     if LINEAR not in exhibit.methods:
         return gap + best > mean
     linear = _at(scores, LINEAR, column)
-    return (gap + best) / best > mean / fmean(linear[one] for one in instances) if linear else None
+    if not linear.keys() >= set(instances):
+        return None
+    return (gap + best) / best > mean / fmean(linear[one] for one in instances)
 
 
 def _printed_reference(exhibit: Exhibit, column: Column, printed: Printed) -> float | None:
@@ -181,9 +193,12 @@ def _printed_reference(exhibit: Exhibit, column: Column, printed: Printed) -> fl
 
 
 def _mark(cells: list[dict[str, Any] | None]) -> None:
-    ranked = sorted((cell for cell in cells if cell is not None), key=lambda cell: cell["gap"])
-    for mark, cell in zip(("best", "second"), ranked, strict=False):
-        cell["mark"] = mark
+    """Best and second best, of ours and of the printed ones."""
+    for value, place in (("gap", "mark"), ("published", "published_mark")):
+        known = [cell for cell in cells if cell is not None and cell[value] is not None]
+        ranked = sorted(known, key=lambda cell: cell[value])
+        for mark, cell in zip(("best", "second"), ranked, strict=False):
+            cell[place] = mark
 
 
 def _column(exhibit: Exhibit, column: Column) -> dict[str, float]:
@@ -201,23 +216,23 @@ def _varying(exhibit: Exhibit, column: Column) -> float:
 
 
 def _agreement(lines: list[dict[str, Any]], number: int) -> float | None:
-    """Spearman's rank correlation of our gaps and the published ones, over the methods that have both."""
+    """Spearman's rank correlation of our gaps and the published ones, once all eight methods have both."""
     cells = [line["cells"][number] for line in lines]
     both = [(cell["gap"], cell["published"]) for cell in cells if cell and cell["published"] is not None]
-    if len(both) < 3:
+    if len(both) < len(EIGHT):
         return None
     return float(spearmanr(*zip(*both, strict=True)).statistic)
 
 
 def _paired(exhibit: Exhibit, columns: list[Column], scores: Scores) -> list[dict[str, Any]]:
-    """How much more each other method errs than StableMiss on the same rows, as a share of its RMSE."""
+    """How much more each other method errs than the subject on the same rows, as a share of its RMSE."""
     found = []
     for label in exhibit.methods:
-        if label == SUBJECT:
+        if label == exhibit.subject:
             continue
         differences: dict[int, list[float]] = {}
         for column in columns:
-            ours, theirs = _at(scores, SUBJECT, column), _at(scores, label, column)
+            ours, theirs = _at(scores, exhibit.subject, column), _at(scores, label, column)
             for instance in ours.keys() & theirs.keys():
                 differences.setdefault(instance, []).append(theirs[instance] / ours[instance] - 1)
         if differences:
@@ -228,11 +243,20 @@ def _paired(exhibit: Exhibit, columns: list[Column], scores: Scores) -> list[dic
                     "label": label,
                     "mean": fmean(means),
                     "spread": stdev(means) if len(means) > 1 else None,
+                    "is_clear": _is_clear(means),
                     "n_won": sum(value > 0 for value in every),
                     "n": len(every),
                 }
             )
     return found
+
+
+def _is_clear(differences: list[float]) -> bool | None:
+    """Whether the 95% interval of a mean over instances leaves out zero; None with a single instance."""
+    n = len(differences)
+    if n < 2:
+        return None
+    return bool(abs(fmean(differences)) > t.ppf(0.975, n - 1) * stdev(differences) / sqrt(n))
 
 
 def _failures(exhibit: Exhibit, columns: list[Column], rows: list[Row]) -> list[dict[str, Any]]:

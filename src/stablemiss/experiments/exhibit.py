@@ -17,7 +17,7 @@ BESIDE = (
     "anymask",
 )
 # PAPER: what its ablation leaves out, from all terms of the weights to none.
-ABLATION = ("stablemiss", "stablemiss_intra", "stablemiss_inter", "stablemiss_unweighted")
+ABLATION = ("stablemiss_full", "stablemiss_intra", "stablemiss_inter", "stablemiss_unweighted")
 OPTIMAL, LINEAR = "optimal", "linear"
 
 
@@ -39,6 +39,8 @@ class Exhibit:
         As `stablemiss reproduce` knows it, such as ``table1``.
     title : str
         What it shows, in a line.
+    claim : str
+        What the paper says about it.
     dataset : str
         A name in `stablemiss.experiments.problems.DATASETS`.
     train_law, test_law : str
@@ -56,6 +58,7 @@ class Exhibit:
 
     name: str
     title: str
+    claim: str
     dataset: str
     train_law: str
     test_law: str
@@ -68,6 +71,11 @@ class Exhibit:
     @property
     def is_figure(self) -> bool:
         return self.name.startswith("figure")
+
+    @property
+    def subject(self) -> str:
+        """Whom it is about: the paper's method, or its weights with all their terms."""
+        return ABLATION[0] if self.is_figure else "stablemiss"
 
     def reference_level(self, column: Column) -> float:
         """Where the reference is trained for a column."""

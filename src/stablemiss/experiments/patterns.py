@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stablemiss.evaluation.provenance import source_digest, versions
 from stablemiss.missingness import LAWS
 
 PATTERNS = "patterns"
@@ -37,6 +38,8 @@ def pattern_rows(budget: str, seed: int = 0) -> list[dict[str, Any]]:
                 "train_law": name,
                 "train_level": LEVEL,
                 "seed": seed,
+                "versions": versions(),
+                "source": source_digest(),
                 "mask": ["".join("01"[int(bit)] for bit in row) for row in mask],
                 "scores": [],
                 "error": None,

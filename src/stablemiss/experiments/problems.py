@@ -1,4 +1,4 @@
-"""The rows of a cell: drawn or loaded, split and hidden, all from the instance's number."""
+"""The rows of a cell: drawn or loaded, split and hidden, all from the cell's seed."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def draw_problem(cell: Cell, budget: Budget) -> Problem:
 
     The mechanism of each law is fixed once, on the complete training rows; only its level moves.
     """
-    train_seed, test_seed, mask_seed = np.random.SeedSequence(cell.instance).spawn(3)
+    train_seed, test_seed, mask_seed = np.random.SeedSequence(cell.seed).spawn(3)
     rng, test_rng = np.random.default_rng(train_seed), np.random.default_rng(test_seed)
     population = None
     if cell.dataset in POPULATIONS:
-        population = POPULATIONS[cell.dataset](budget.n_features, random_state=cell.instance)
+        population = POPULATIONS[cell.dataset](budget.n_features, random_state=cell.seed)
         X, y = population.draw(budget.n_rows, rng)
         X_test, y_test = population.draw(budget.n_test_rows, test_rng)
         validation_fraction = SYNTHETIC_VALIDATION_FRACTION
@@ -72,7 +72,7 @@ def draw_problem(cell: Cell, budget: Budget) -> Problem:
     exams = exams_of(cell)
     # A generator for each law, so that its mechanism is the same in every cell of the instance.
     mechanisms = {
-        name: LAWS[name](cell.level).fit(X, np.random.default_rng([cell.instance, list(LAWS).index(name)]))
+        name: LAWS[name](cell.level).fit(X, np.random.default_rng([cell.seed, list(LAWS).index(name)]))
         for name in {cell.law, *(exam.law for exam in exams)}
     }
     hidden = mechanisms[cell.law].hide(X, rng)

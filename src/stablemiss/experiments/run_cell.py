@@ -58,7 +58,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     except Exception as error:
         row["error"] = f"{type(error).__name__}: {error}"
     return row | {
-        "seed": cell.instance,
+        "seed": cell.seed,
         "peak_memory": _peak_memory(),
         "versions": versions(),
         "source": source_digest(),
@@ -77,11 +77,12 @@ def given(cell: Cell) -> dict[str, Any]:
         "n_test_rows": budget.n_test_rows,
         "n_real_rows": budget.n_real_rows,
         "n_trials": budget.n_trials,
+        "seed": cell.seed,
     }
 
 
 def _method(cell: Cell, budget: Budget) -> Method:
-    name, settings = settings_of(cell.label, cell.dataset not in POPULATIONS, budget)
+    name, settings = settings_of(cell.label, cell.law, cell.dataset not in POPULATIONS, budget)
     kind = METHODS[name]
     return kind(**{**(kind.brief if budget.is_brief else {}), **settings})
 
@@ -117,7 +118,7 @@ def _learn(cell: Cell, budget: Budget, problem: Problem) -> tuple[Any, dict[str,
     method = _method(cell, budget)
     model = MissingRegressor(
         method,
-        random_state=cell.instance,
+        random_state=cell.seed,
         validation_fraction=problem.validation_fraction,
         # The shift is what is measured here; a warning about it would be no news.
         on_unseen_missing="ignore",
@@ -134,7 +135,7 @@ def _learn(cell: Cell, budget: Budget, problem: Problem) -> tuple[Any, dict[str,
             problem.y,
             n_trials=budget.n_trials,
             space=space,
-            random_state=cell.instance,
+            random_state=cell.seed,
         )
         model = tuned.estimator()
     model.fit(problem.X, problem.y)

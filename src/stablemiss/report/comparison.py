@@ -17,6 +17,7 @@ from stablemiss.report.terminal import STYLE, print_whole
 # Label → what people call it; the paper's methods have the paper's names. No commas: names stand in lists.
 TITLES = {
     **NAMES,
+    "stablemiss_full": "StableMiss full",
     "stablemiss_intra": "StableMiss only intra",
     "stablemiss_inter": "StableMiss only inter",
     "stablemiss_unweighted": "StableMiss unweighted",

@@ -6,6 +6,8 @@ from stablemiss.missingness import LEVELS
 FIGURE2 = Exhibit(
     name="figure2",
     title="Gaussian-Mix under MAR, trained at 10% missing",
+    claim="All terms of the weights together are best; their gap is 55% smaller than the "
+    "second best variant's on average, and 83% at the highest level.",
     dataset="gaussian_mix",
     train_law="mar",
     test_law="mar",

@@ -6,6 +6,8 @@ from stablemiss.missingness import LEVELS
 TABLE1 = Exhibit(
     name="table1",
     title="Gaussian-Mix under MAR, trained at 50% missing",
+    claim="StableMiss is best in every column; where the level shifts, its gap is 31–44% "
+    "smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
     train_law="mar",
     test_law="mar",

@@ -6,6 +6,7 @@ from stablemiss.missingness import LEVELS
 TABLE10 = Exhibit(
     name="table10",
     title="Gaussian-Mix, trained under MCAR, tested under MAR",
+    claim="StableMiss is best in every column, with a gap 39% smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
     train_law="mcar_window",
     test_law="mar",

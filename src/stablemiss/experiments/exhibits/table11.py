@@ -6,6 +6,7 @@ from stablemiss.missingness import LEVELS
 TABLE11 = Exhibit(
     name="table11",
     title="Gaussian-Mix, trained under MAR, tested under MCAR",
+    claim="StableMiss is best in every column, with a gap 24% smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
     train_law="mar",
     test_law="mcar_window",

@@ -6,6 +6,8 @@ from stablemiss.missingness import LEVELS
 TABLE2 = Exhibit(
     name="table2",
     title="Gaussian-Mix under MAR, tested at 50% missing",
+    claim="StableMiss is best in every column; where the level shifts, its gap is 30–50% "
+    "smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
     train_law="mar",
     test_law="mar",

@@ -6,6 +6,8 @@ from stablemiss.missingness import LEVELS
 TABLE6 = Exhibit(
     name="table6",
     title="Gaussian-Ind under independent MCAR, trained at 50% missing",
+    claim="StableMiss is best in every column; where the level shifts, its gap is 6–10% "
+    "smaller than NeuMiss's, the second best.",
     dataset="gaussian_ind",
     train_law="mcar_independent",
     test_law="mcar_independent",

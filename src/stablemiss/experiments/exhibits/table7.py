@@ -6,6 +6,8 @@ from stablemiss.missingness import LEVELS
 TABLE7 = Exhibit(
     name="table7",
     title="Gaussian under MCAR, trained at 50% missing",
+    claim="StableMiss is best where the level shifts, with a gap 8–31% smaller than "
+    "NeuMiss's; where it does not, NeuMiss is slightly better.",
     dataset="gaussian",
     train_law="mcar_window",
     test_law="mcar_window",

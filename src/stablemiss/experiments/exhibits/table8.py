@@ -6,6 +6,8 @@ from stablemiss.missingness import LEVELS
 TABLE8 = Exhibit(
     name="table8",
     title="Gaussian under MAR, trained at 50% missing",
+    claim="StableMiss is best where the level shifts, with a gap 23–39% smaller than "
+    "NeuMiss's; where it does not, NeuMiss is slightly better.",
     dataset="gaussian",
     train_law="mar",
     test_law="mar",

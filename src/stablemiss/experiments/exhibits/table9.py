@@ -6,6 +6,8 @@ from stablemiss.missingness import LEVELS
 TABLE9 = Exhibit(
     name="table9",
     title="Gaussian-Mix under MCAR, trained at 50% missing",
+    claim="StableMiss is best in every column; where the level shifts, its gap is 14–39% "
+    "smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
     train_law="mcar_window",
     test_law="mcar_window",
