@@ -2,7 +2,9 @@ import json
 
 import pytest
 
+from stablemiss.experiments.cells import Cell
 from stablemiss.experiments.patterns import pattern_rows
+from stablemiss.experiments.run_cell import run_cell
 from stablemiss.report.markdown import BEGIN, END
 
 
@@ -24,6 +26,21 @@ def test_page_and_docs_are_written(run, results, tmp_path):
     assert result.stdout == "Report: page.html\nDocs: docs.md\n"
     assert "The three missing patterns" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "**What was not run?**" in (tmp_path / "docs.md").read_text(encoding="utf-8")
+
+
+def test_rows_of_other_settings_are_counted(run, results):
+    """A default has changed since: the page is made, and who asks for it is told."""
+    cell = Cell("quick", "gaussian_ind", "mcar_independent", 0.5, 0, "ols")
+    row = run_cell(cell)
+    old = {**row, "given": {**row["given"], "n_rows": 7}}
+    asked = ("--budget", "quick", "--folder", results, "--output", "page.html")
+    for stored, told in ((row, ""), (old, "1 of 4 rows were made with other settings than today's")):
+        with (results / "quick.jsonl").open("a") as file:
+            file.write(json.dumps(stored) + "\n")
+        result = run("report", *asked)
+        assert result.exit_code == 0, result.output
+        assert result.stderr.startswith(told)
+        assert bool(result.stderr) == bool(told)
 
 
 @pytest.mark.parametrize(

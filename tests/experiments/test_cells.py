@@ -4,7 +4,7 @@ import pytest
 
 from stablemiss.experiments.budgets import BUDGETS, LABELS, settings_of
 from stablemiss.experiments.cells import Cell, Exam, cells_of, exams_of, is_of
-from stablemiss.experiments.exhibit import LINEAR, OPTIMAL
+from stablemiss.experiments.exhibit import ABLATION, EIGHT, LINEAR, OPTIMAL
 from stablemiss.experiments.exhibits import EXHIBITS
 from stablemiss.methods import METHODS
 from stablemiss.missingness import LAWS, LEVELS
@@ -20,6 +20,49 @@ def test_an_exhibit_names_only_what_there_is(name):
     assert exhibit.reference in {*LABELS, OPTIMAL}
     assert {exhibit.train_law, exhibit.test_law} <= set(LAWS)
     assert len(exhibit.columns) == len(LEVELS)
+
+
+# The paper's captions: data, law in training and at the test, level in training and at the test, instances.
+ALL = "all levels"
+CAPTIONS = {
+    "table1": ("gaussian_mix", "mar", "mar", 0.5, ALL, 3),
+    "table2": ("gaussian_mix", "mar", "mar", ALL, 0.5, 1),
+    "table3": ("house_sales", "mar", "mar", 0.5, ALL, 3),
+    "table6": ("gaussian_ind", "mcar_independent", "mcar_independent", 0.5, ALL, 3),
+    "table7": ("gaussian", "mcar_window", "mcar_window", 0.5, ALL, 3),
+    "table8": ("gaussian", "mar", "mar", 0.5, ALL, 3),
+    "table9": ("gaussian_mix", "mcar_window", "mcar_window", 0.5, ALL, 3),
+    "table10": ("gaussian_mix", "mcar_window", "mar", ALL, ALL, 1),
+    "table11": ("gaussian_mix", "mar", "mcar_window", ALL, ALL, 1),
+    "figure2": ("gaussian_mix", "mar", "mar", 0.1, ALL, 3),
+    "figure3": ("gaussian_ind", "mcar_independent", "mcar_independent", 0.1, ALL, 3),
+}
+
+
+@pytest.mark.parametrize("name", EXHIBITS)
+def test_an_exhibit_is_what_the_paper_s_caption_says(name):
+    data, train_law, test_law, trained, tested, n_instances = CAPTIONS[name]
+    exhibit = EXHIBITS[name]
+    assert (exhibit.dataset, exhibit.train_law, exhibit.test_law) == (data, train_law, test_law)
+    for levels, said in (
+        ([column.train_level for column in exhibit.columns], trained),
+        ([column.test_level for column in exhibit.columns], tested),
+    ):
+        assert levels == (list(LEVELS) if said == ALL else [said] * len(LEVELS))
+    assert exhibit.n_instances == n_instances
+    assert exhibit.reference == ("stablemiss" if data == "house_sales" else OPTIMAL)
+    assert exhibit.reference_in_place == (data == "house_sales")
+    assert set(exhibit.methods) >= set(ABLATION if exhibit.is_figure else EIGHT)
+
+
+def test_stablemiss_is_trained_as_the_paper_says_for_each_law():
+    def terms(label, law):
+        return settings_of(label, law, is_real=False, budget=STANDARD)[1]["decorrelate"]
+
+    laws = ("mar", "mcar_window", "mcar_independent")
+    assert [terms("stablemiss", law) for law in laws] == ["full", "intra", "intra"]
+    # A figure compares the terms themselves.
+    assert [terms("stablemiss_full", law) for law in laws] == ["full"] * 3
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -75,9 +75,10 @@ def test_best_and_second_are_marked_and_what_is_worse_than_a_constant(table):
     assert cell(table, "dwr")["published_is_worse_than_constant"] is False
 
 
-def test_printed_prices_are_compared_with_our_constant_in_dollars():
+def test_printed_prices_are_compared_with_the_spread_of_all_sales():
+    """Not with our constant, which differs from split to split."""
     house = {"dataset": "house_sales", "test_level": 0.9}
-    rows = [row("constant", 37.0, **house), row("dwr", 30.0, **house)]
+    rows = [row("constant", 60.0, **house), row("dwr", 30.0, **house)]
     rows += [row("stablemiss", 29.0, train_level=0.9, **house), row("stablemiss", 29.0, **house)]
     found = compare(EXHIBITS["table3"], rows, STANDARD)
     # The paper's reference itself is printed with 48.2 at 90%.
@@ -92,6 +93,31 @@ def test_lines_are_compared_over_the_instances_that_all_have():
     assert [cell(found, label)["gap"] for label in ("ols", "dwr")] == [10.0, 12.0]
     assert cell(found, "ols")["mark"] == "best"
     assert found["instances"] == [0]
+
+
+def test_lines_that_failed_leave_the_others_their_numbers():
+    """No instance is everybody's: the ones that most have are compared, and who lacks one is left out."""
+    rows = [row(label, 10.0, i) for label in ("optimal", "ols", "boosting", "neumiss") for i in range(3)]
+    found = compare(EXHIBITS["table1"], [*rows, row("dwr", 5.0), row("miwae", 5.0, 1)], STANDARD)
+    assert found["instances"] == [0, 1]
+    assert cell(found, "ols")["n"] == 2
+    assert cell(found, "dwr") is None
+    assert cell(found, "miwae") is None
+
+
+def test_a_constant_of_fewer_instances_than_the_lines_says_nothing():
+    """Table 2 fits a constant at 10% to one instance; figure 2 has three."""
+    rows = [row(label, 10.0, i, 0.1) for label in ("optimal", "stablemiss_full") for i in range(3)]
+    found = compare(EXHIBITS["figure2"], [*rows, row("constant", 1.0, 0, 0.1)], STANDARD)
+    assert cell(found, "stablemiss_full")["is_worse_than_constant"] is False
+
+
+def test_differences_are_clear_where_their_interval_leaves_out_zero():
+    rows = [row(label, 10.0, i) for label in ("optimal", "stablemiss") for i in range(3)]
+    rows += [row("ols", 10.0 + 0.1 * i, i) for i in (0, 1, 2)] + [row("dwr", 20.0 + i, i) for i in (0, 1, 2)]
+    paired = {pair["label"]: pair for pair in compare(EXHIBITS["table1"], rows, STANDARD)["paired"]}
+    # +0, +1, +2%: 1 ± 2.5; and +100, +110, +120%: 110 ± 25.
+    assert (paired["ols"]["is_clear"], paired["dwr"]["is_clear"]) == (False, True)
 
 
 def test_only_the_column_of_the_training_level_is_as_trained():

@@ -28,7 +28,7 @@ def test_a_row_says_all_it_takes_to_get_it_again():
     assert all(0 < score["rmse"] < 100 for score in row["scores"])
     assert row["error"] is None
     assert row["config"]["class"] == "OLS"
-    assert (row["n_rows"], row["n_features"], row["seed"]) == (1000, 12, 0)
+    assert (row["n_rows"], row["n_features"], row["seed"]) == (1000, 12, CELL.seed)
     assert row["versions"]["torch"]
     assert row["peak_memory"] > 1e7
     assert row["fit_seconds"] > 0

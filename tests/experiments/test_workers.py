@@ -54,6 +54,38 @@ def test_a_scheduler_that_runs_already_is_used(alone, tmp_path):
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         assert rows(tmp_path, "--backend", "dask", "--scheduler", cluster.scheduler_address) == alone
+        # Every one of the five fits was done there.
+        with distributed.Client(cluster) as client:
+            done = client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.transition_log))
+        assert done >= len(alone)
+
+
+WHERE = """
+import os, sys, time
+from stablemiss.experiments.workers import as_completed
+
+def where(_):
+    time.sleep(0.5)
+    return os.getpid()
+
+if __name__ == "__main__":
+    print(os.getpid(), *as_completed(where, range(4), jobs=2, backend=sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("backend", ["loky", "dask", "ray"])
+def test_two_other_processes_do_the_work(tmp_path, backend):
+    if backend != "loky":
+        pytest.importorskip({"dask": "distributed", "ray": "ray"}[backend])
+    program = tmp_path / "program.py"
+    program.write_text(WHERE)
+    done = subprocess.run(
+        [sys.executable, str(program), backend], capture_output=True, text=True, timeout=120, check=False
+    )
+    own, *others = done.stdout.split()
+    assert len(others) == 4, done.stderr
+    assert len(set(others)) == 2
+    assert own not in others
 
 
 @pytest.mark.parametrize("backend", ["dask", "ray"])

@@ -4,6 +4,13 @@ from typing import Any
 
 import pytest
 
+from stablemiss.experiments.budgets import BUDGETS, LABELS
+from stablemiss.experiments.cells import cells_of, exams_of
+from stablemiss.experiments.exhibit import LINEAR
+from stablemiss.experiments.exhibit import OPTIMAL as OPTIMAL_LABEL
+from stablemiss.experiments.exhibits import EXHIBITS
+from stablemiss.experiments.patterns import pattern_rows
+
 LEVELS = (0.1, 0.5, 0.9)
 OPTIMAL = (100.0, 200.0, 400.0)
 RMSE = {
@@ -124,3 +131,45 @@ def again(stored: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if "label" in row
     ]
     return [*stored, *seconds]
+
+
+@pytest.fixture(scope="session")
+def everything() -> list[dict[str, Any]]:
+    """A row for every fit of the budget "standard", with invented scores, and the missing patterns."""
+    budget = BUDGETS["standard"]
+    rows = []
+    for cell in cells_of(EXHIBITS, budget):
+        rank = [OPTIMAL_LABEL, LINEAR, *LABELS].index(cell.label)
+        unit = 0.01 if cell.dataset == "house_sales" else 1.0
+        rows.append(
+            {
+                "key": cell.key,
+                "budget": budget.name,
+                "dataset": cell.dataset,
+                "train_law": cell.law,
+                "train_level": cell.level,
+                "instance": cell.instance,
+                "label": cell.label,
+                "scores": [
+                    {
+                        "law": exam.law,
+                        "level": exam.level,
+                        "rmse": unit * (1000 + 500 * exam.level + 20 * rank + 7 * ((rank * cell.seed) % 5)),
+                    }
+                    for exam in exams_of(cell)
+                ],
+                "error": None,
+                "config": {"class": cell.label, "max_epochs": 100, "patience": 5},
+                "n_rows": 16384,
+                "n_test_rows": 8192,
+                "n_features": 50,
+                "fit_seconds": 1.5,
+                "predict_seconds": 0.5,
+                "seed": cell.seed,
+                "peak_memory": 5e8,
+                "versions": {"python": "3.11.7"},
+                "seconds": 2.0,
+                "finished": "2025-01-01T00:00:00+00:00",
+            }
+        )
+    return [*rows, *pattern_rows(budget.name)]

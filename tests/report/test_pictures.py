@@ -17,7 +17,7 @@ def test_a_plot_has_a_line_and_a_name_for_each_variant_and_the_same_bytes_again(
     svg = figure_plot(figure(stored))
     assert svg == figure_plot(figure(stored))
     texts = {text.strip() for text in ElementTree.fromstring(svg).itertext()}
-    assert {"StableMiss", "StableMiss only intra", "StableMiss unweighted", "10%", "90%"} <= texts
+    assert {"StableMiss full", "StableMiss only intra", "StableMiss unweighted", "10%", "90%"} <= texts
     assert INK not in svg
 
 

@@ -10,6 +10,8 @@ from html.parser import HTMLParser
 import pytest
 
 from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.exhibits import EXHIBITS
+from stablemiss.report.comparison import title_of
 from stablemiss.report.reproduction import (
     render_reproduction,
     summarise_reproduction,
@@ -56,11 +58,21 @@ class Page(HTMLParser):
 def test_the_table_is_marked_and_has_the_published_beneath(stored):
     lines = Page(render_reproduction(stored, QUICK)).lines
     assert lines[0] == ["tested at", "10%", "50%", "90%"]
-    assert ["NeuMiss", "<u>40 / 714", "40* / 293", "120† / 680†"] in lines
-    assert ["StableMiss", "50 / 431", "<u>30* / 283", "<b>50 / 468†"] in lines
-    assert ["OLS", "<b>30", "60*", "80"] in lines
+    assert [
+        "NeuMiss",
+        "<b>40 / 40.0% / <u>714 78.9%",
+        "<u>40* / 20.0% / <u>293 22.1%",
+        "<u>120† / 30.0% / <u>680† 39.9%",
+    ] in lines
+    assert [
+        "StableMiss",
+        "<u>50 / 50.0% / <b>431 47.6%",
+        "<b>30* / 15.0% / <b>283 21.4%",
+        "<b>50 / 12.5% / <b>468† 27.4%",
+    ] in lines
+    assert ["OLS", "<b>30 / 30.0%", "<u>60* / 30.0%", "<u>80 / 20.0%"] in lines
     assert ["EM mixture", "–", "–", "–"] in lines
-    assert ["linear", "1", "1*", "1"] in lines
+    assert ["linear", "1 / 1.0%", "1* / 0.5%", "1 / 0.2%"] in lines
     assert ["Optimal, RMSE", "100 / 905", "200 / 1324", "400 / 1706"] in lines
 
 
@@ -71,7 +83,12 @@ def at_standard(rows):
 def test_the_spread_over_instances_is_shown(again):
     lines = Page(render_reproduction(at_standard(again), BUDGETS["standard"])).lines
     line = next(line for line in lines if line[0] == "OLS")
-    assert [cell for cell in line if cell != "–"] == ["OLS", "<b>35 ±7", "65* ±7", "85 ±7"]
+    assert [cell for cell in line if cell != "–"] == [
+        "OLS",
+        "<b>35 ±7 / 35.0%",
+        "<u>65* ±7 / 32.5%",
+        "<u>85 ±7 / 21.3%",
+    ]
 
 
 def test_a_table_takes_its_own_instances_alone(again):
@@ -96,6 +113,16 @@ def test_rows_of_other_budgets_and_no_rows_at_all(stored):
     assert render_reproduction([*stored, *other], QUICK) == render_reproduction(stored, QUICK)
     with pytest.raises(ValueError, match="make some with: stablemiss reproduce table1 --budget quick"):
         render_reproduction(other, QUICK)
+
+
+def test_training_and_time_are_told_as_they_were(everything):
+    slow = [{**everything[0], "fit_seconds": 1000.0}, *everything[1:]]
+    settings = dict(summarise_reproduction(slow, BUDGETS["standard"])["settings"])
+    assert settings["Training"].startswith("at most 100 epochs: AnyMask")
+    assert settings["Training"].endswith("; no search")
+    who = title_of(everything[0]["label"])
+    n = len(everything) - 3
+    assert settings["Time"].endswith(f"within 240 s, and none is cut off; 1 of {n} took longer ({who})")
 
 
 def test_pictures_settings_times_and_configurations_are_there(stored):
@@ -149,14 +176,12 @@ def test_views_load_neither_torch_nor_scikit_learn(stored, tmp_path):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="There is no Chromium to show the page in.")
-def test_a_phone_shows_the_page_without_scrolling_it_sideways(stored, tmp_path):
+def test_a_phone_shows_the_page_without_scrolling_it_sideways(everything, tmp_path):
     """At 390 px only boxes around tables scroll; the browser has nothing to complain about."""
-    for row in stored:
-        if row["error"] is not None:
-            row["error"] = "x" * 500
-    page = render_reproduction(at_standard(stored), BUDGETS["standard"]).replace(
-        "<details>", "<details open>"
-    )
+    first, *others = everything
+    rows = [{**first, "error": "x" * 500, "scores": []}, *others]
+    page = render_reproduction(rows, BUDGETS["standard"]).replace("<details>", "<details open>")
+    assert all(f'<section id="{name}">' in page for name in (*EXHIBITS, "overview", "patterns"))
     # A window narrower than 500 px is not to be had; a frame is.
     frame = tmp_path / "frame.html"
     frame.write_text(

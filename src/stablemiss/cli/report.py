@@ -23,7 +23,7 @@ def report(
 ) -> None:
     """Show what `stablemiss reproduce` has stored: every table and figure beside the paper's, in one page."""
     with plain_errors():
-        from stablemiss.experiments.reproduce import to_budget
+        from stablemiss.experiments.reproduce import out_of_date, to_budget
         from stablemiss.experiments.store import Store
         from stablemiss.report.html import check_can_render
         from stablemiss.report.markdown import check_page, reproduction_markdown, write_block
@@ -41,6 +41,13 @@ def report(
         if docs is not None:
             check_page(docs)
         rows = Store(folder / f"{budget}.jsonl").rows()
+        if n_old := out_of_date(rows, price):
+            typer.echo(
+                f"{n_old} of {len(rows)} rows were made with other settings than today's; the page shows "
+                "them as they are. To make them again: "
+                f"stablemiss reproduce all --budget {budget} --folder {folder}",
+                err=True,
+            )
         write_reproduction(rows, price, output)
         typer.echo(f"Report: {output}")
         if docs is not None:

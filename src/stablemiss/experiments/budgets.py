@@ -149,14 +149,15 @@ def settings_of(label: str, law: str, is_real: bool, budget: Budget) -> tuple[st
     return name, {**budget.settings.get(name, {}), **bent, **own, **of_law}
 
 
-def pinned(label: str) -> set[str]:
+def pinned(label: str, is_real: bool) -> set[str]:
     """Parameters that a search must leave alone, since they make a label what it is.
 
     Examples
     --------
-    >>> sorted(pinned("stablemiss"))
-    ['architecture', 'decorrelate']
+    >>> sorted(pinned("stablenet", is_real=False)), sorted(pinned("stablenet", is_real=True))
+    (['hidden'], [])
     """
     name, own = LABELS[label]
-    # Which tables a predictor may bend for is the paper's choice, too.
-    return {*own, *BENT.get(name, {})}
+    # PAPER: a linear predictor on synthetic data; whether NeuMiss ends in a network is searched everywhere.
+    straight = set() if is_real or name == "neumiss" else {*BENT.get(name, {})}
+    return {*own, *straight}

@@ -52,6 +52,8 @@ class Exhibit:
         The label that gaps are taken from: its RMSE is subtracted.
     reference_in_place : bool
         The reference is trained at each column's test level, instead of where the methods are.
+    target_sd : float, optional
+        Standard deviation of the target over a real table: the error of predicting its mean.
     n_instances : int
         Populations or splits at budget "standard".
     """
@@ -66,6 +68,7 @@ class Exhibit:
     methods: tuple[str, ...] = (*EIGHT, *BESIDE, LINEAR)
     reference: str = OPTIMAL
     reference_in_place: bool = False
+    target_sd: float | None = None
     n_instances: int = 3
 
     @property

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from stablemiss.evaluation.provenance import source_digest, versions
 from stablemiss.missingness import LAWS
 
 PATTERNS = "patterns"
@@ -25,6 +24,9 @@ def pattern_rows(budget: str, seed: int = 0) -> list[dict[str, Any]]:
     >>> row["train_law"], len(row["mask"]), len(row["mask"][0])
     ('mcar_independent', 30, 10)
     """
+    # Views need only the names above, and no scikit-learn.
+    from stablemiss.evaluation.provenance import source_digest, versions
+
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(1000, N_COLUMNS))
     found = []

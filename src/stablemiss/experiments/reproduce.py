@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,14 +114,24 @@ def to_budget(name: str) -> Budget:
     return BUDGETS[name]
 
 
+def out_of_date(rows: Iterable[dict[str, Any]], budget: Budget) -> int:
+    """How many stored rows a run would make again, since they were made with other settings than today's."""
+    stored = {row["key"]: row for row in rows}
+    cells = cells_of(EXHIBITS, budget)
+    return sum(cell.key in stored and not _is_current(stored[cell.key], cell) for cell in cells)
+
+
+def _is_current(row: dict[str, Any], cell: Cell) -> bool:
+    return is_of(row, cell) and row.get("given") == given(cell)
+
+
 def _missing(cells: list[Cell], store: Store, retry_failed: bool) -> list[Cell]:
     stored = {row["key"]: row for row in store.rows()}
 
     def is_done(cell: Cell) -> bool:
         row = stored.get(cell.key)
-        if row is None or not is_of(row, cell) or (retry_failed and row["error"] is not None):
+        if row is None or (retry_failed and row["error"] is not None):
             return False
-        # Settings have changed since: the new row will count instead.
-        return row.get("given") == given(cell)
+        return _is_current(row, cell)
 
     return [cell for cell in cells if not is_done(cell)]

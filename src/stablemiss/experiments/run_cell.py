@@ -124,7 +124,8 @@ def _learn(cell: Cell, budget: Budget, problem: Problem) -> tuple[Any, dict[str,
         on_unseen_missing="ignore",
     )
     # What makes the label what it is stays; all else may be searched.
-    space = {name: choice for name, choice in method.space.items() if name not in pinned(cell.label)}
+    kept = pinned(cell.label, is_real=problem.population is None)
+    space = {name: choice for name, choice in method.space.items() if name not in kept}
     if budget.n_trials and space:
         # Optuna is installed for those who search.
         from stablemiss.tuning import tune

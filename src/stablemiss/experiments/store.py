@@ -15,6 +15,15 @@ from stablemiss.writing import check_folder
 
 # How every line begins.
 BEGINNING = b'{"key": "'
+# What a score, and the row of a fit, must say, and of which kind.
+SCORE: dict[str, Any] = {"law": str, "level": int | float, "rmse": int | float}
+FIT: dict[str, Any] = {
+    "label": str,
+    "dataset": str,
+    "train_law": str,
+    "train_level": int | float,
+    "instance": int,
+}
 
 
 class Store:
@@ -137,7 +146,12 @@ def _is_row(row: Any) -> bool:
     scores = row.get("scores")
     return (
         isinstance(scores, list)
-        and all(isinstance(score, dict) and score.keys() >= {"law", "level", "rmse"} for score in scores)
+        and all(isinstance(score, dict) and _has(score, SCORE) for score in scores)
         and isinstance(row.get("error", 0), str | None)
         and isinstance(row.get("versions", {}), dict)
+        and ("label" not in row or _has(row, FIT))
     )
+
+
+def _has(found: dict[str, Any], kinds: dict[str, Any]) -> bool:
+    return all(isinstance(found.get(key), kind) for key, kind in kinds.items())

@@ -118,16 +118,19 @@ def _view(comparison: dict[str, Any]) -> Table:
     view = Table(
         title=f"{exhibit_of(comparison['name'])}: {comparison['title']}\n"
         f"Gap to {reference} (RMSE minus {reference}'s)",
-        caption="bold best, underlined second, * as trained, † worse than constant",
+        caption="bold best, underlined second of its group, * as trained, † worse than constant",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
         show_edge=False,
     )
+    beside = next((line["label"] for line in comparison["lines"] if not line["is_of_the_paper"]), None)
     view.add_column(axis_of(comparison), no_wrap=True)
     for column in comparison["columns"]:
         view.add_column(percent(column["level"]), justify="right", no_wrap=True)
     for line in comparison["lines"]:
         cells = line["cells"]
+        if line["label"] == beside:
+            view.add_section()
         view.add_row(Text(title_of(line["label"])), *(_gap(cell, ours) for cell in cells))
         if any(cell and cell["published"] is not None for cell in cells):
             view.add_row("  published", *(_published(cell, theirs) for cell in cells), style="dim")
@@ -157,5 +160,5 @@ def _gap(cell: dict[str, Any] | None, decimals: int) -> Text:
 def _published(cell: dict[str, Any] | None, decimals: int) -> Text:
     if cell is None:
         return Text("–")
-    mark = "†" if cell["published_is_worse_than_constant"] else ""
-    return Text(number(cell["published"], decimals) + mark)
+    text = Text().append(number(cell["published"], decimals), style=STYLE[cell["published_mark"]])
+    return text.append("†" if cell["published_is_worse_than_constant"] else "")

@@ -19,6 +19,7 @@ from stablemiss.report.comparison import (
 )
 from stablemiss.report.reproduction import summarise_reproduction
 from stablemiss.report.tables import percent
+from stablemiss.report.verdicts import STAND_IN
 from stablemiss.writing import check_folder, whole_file
 
 BEGIN, END = "<!-- reproduction: begin -->", "<!-- reproduction: end -->"
@@ -47,10 +48,16 @@ def reproduction_markdown(rows: Iterable[Row], budget: Budget) -> str:
     for finding in summary["findings"]:
         answers = "\n".join(f"- {_escape(sentence)}" for sentence in finding["answers"])
         parts.append(f"**{_escape(finding['question'])}**\n\n{answers}")
-    parts.append("## Ours (published)")
+    parts.append("## All tables at a glance (published)")
     parts.append(
-        "RMSE minus the reference's RMSE, mean over instances, in brackets what the paper prints. "
-        "**Bold**: best; _italic_: second best; \\*: tested as trained; †: worse than predicting the mean."
+        "The gap as a share of the reference's RMSE, mean over a table's columns; in brackets as printed. "
+        "**Bold**: best; _italic_: second best, of the paper's methods and, apart from them, of those beside."
+    )
+    parts.append(_overview(summary["overview"]))
+    parts.append("## Every table (published)")
+    parts.append(
+        "RMSE minus the reference's RMSE, mean over instances, in brackets what the paper prints. \\*: "
+        f"tested as trained; †: worse than predicting the mean. {_escape(STAND_IN)}"
     )
     parts += [_table(comparison) for comparison in summary["comparisons"]]
     parts.append("## What was run")
@@ -90,6 +97,28 @@ def _around(path: str | Path) -> tuple[str, str]:
     return before, rest.split(END)[1]
 
 
+def _overview(found: dict[str, Any]) -> str:
+    lines = [
+        ["", *(exhibit_of(name) for name in found["names"])],
+        ["---", *("--:" for _ in found["names"])],
+    ]
+    for line in found["lines"]:
+        cells = []
+        for cell in line["cells"]:
+            if cell is None:
+                cells.append("–")
+                continue
+            printed = cell["published_share"]
+            brackets = "" if printed is None else f" ({number(100 * printed, 1)}%)"
+            cells.append(MARKS[cell["mark"]].format(f"{number(100 * cell['share'], 1)}%") + brackets)
+        lines.append([title_of(line["label"]), *cells])
+    return _to_table(lines)
+
+
+def _to_table(lines: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def _table(comparison: dict[str, Any]) -> str:
     ours = decimals_of(comparison["reference"]["rmse"])
     theirs = decimals_of(comparison["reference"]["published"])
@@ -111,8 +140,11 @@ def _table(comparison: dict[str, Any]) -> str:
             ),
         ]
     )
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"### {exhibit_of(comparison['name'])}: {_escape(comparison['title'])}\n\n{table}"
+    return (
+        f"### {exhibit_of(comparison['name'])}: {_escape(comparison['title'])}\n\n"
+        f"In print: {_escape(comparison['claim'])} Instances here: {len(comparison['instances'])}.\n\n"
+        f"{_to_table(lines)}"
+    )
 
 
 def _cell(cell: dict[str, Any] | None, ours: int, theirs: int) -> str:
@@ -123,7 +155,7 @@ def _cell(cell: dict[str, Any] | None, ours: int, theirs: int) -> str:
     if cell["published"] is None:
         return text
     mark = "†" if cell["published_is_worse_than_constant"] else ""
-    return f"{text} ({number(cell['published'], theirs)}{mark})"
+    return f"{text} ({MARKS[cell['published_mark']].format(number(cell['published'], theirs))}{mark})"
 
 
 def _escape(sentence: str) -> str:

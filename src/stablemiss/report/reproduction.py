@@ -23,9 +23,10 @@ from stablemiss.report.comparison import (
     title_of,
 )
 from stablemiss.report.html import environment
+from stablemiss.report.overview import overview
 from stablemiss.report.pictures import figure_plot, mask_picture
 from stablemiss.report.tables import percent
-from stablemiss.report.verdicts import verdicts
+from stablemiss.report.verdicts import STAND_IN, verdicts
 from stablemiss.writing import whole_file
 
 # PAPER: its names of the three laws.
@@ -47,7 +48,8 @@ def summarise_reproduction(rows: Iterable[Row], budget: Budget) -> dict[str, Any
     -------
     dict
         ``findings`` (see `stablemiss.report.verdicts.verdicts`); ``comparisons`` (tables and figures that
-        have a score or a failure, each with ``n_done`` of ``n_fits``); ``patterns`` (title → mask);
+        have a score or a failure, each with ``n_done`` of ``n_fits``); ``overview`` (see
+        `stablemiss.report.overview.overview`); ``patterns`` (title → mask);
         ``settings`` (pairs of name and value); ``times`` and ``configurations`` (a line for each label).
 
     Examples
@@ -65,10 +67,12 @@ def summarise_reproduction(rows: Iterable[Row], budget: Budget) -> dict[str, Any
         )
     fits = [row for row in rows if "label" in row]
     comparisons = [_compared(exhibit, fits, budget) for exhibit in EXHIBITS.values()]
+    shown = [one for one in comparisons if _is_shown(one)]
     masks = {row["train_law"]: row["mask"] for row in rows if "mask" in row}
     return {
         "findings": verdicts(comparisons, fits),
-        "comparisons": [one for one in comparisons if _is_shown(one)],
+        "comparisons": shown,
+        "overview": overview(shown),
         "patterns": {PATTERN_TITLES[name]: masks[name] for name in SHOWN if name in masks},
         "settings": _settings(rows, fits, budget),
         "times": _times(fits),
@@ -100,11 +104,15 @@ def render_reproduction(rows: Iterable[Row], budget: Budget) -> str:
     return templates.get_template("reproduction.html.j2").render(
         summary=summary,
         budget=budget,
+        stand_in=STAND_IN,
         axis_of=axis_of,
         reference_of=reference_of,
         decimals_of=decimals_of,
         plots={one["name"]: figure_plot(one) for one in shown if one["is_figure"]},
-        pictures={title: mask_picture(mask) for title, mask in summary["patterns"].items()},
+        pictures={
+            f"{title}, {percent(round(_missing(mask), 2))} missing": mask_picture(mask)
+            for title, mask in summary["patterns"].items()
+        },
     )
 
 
@@ -124,6 +132,10 @@ def write_reproduction(rows: Iterable[Row], budget: Budget, path: str | Path) ->
     with whole_file(path) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return Path(path)
+
+
+def _missing(mask: list[str]) -> float:
+    return "".join(mask).count("0") / len("".join(mask))
 
 
 def _compared(exhibit: Exhibit, fits: list[Row], budget: Budget) -> dict[str, Any]:
@@ -152,7 +164,7 @@ def _settings(rows: list[Row], fits: list[Row], budget: Budget) -> list[tuple[st
         ("Budget", budget.name),
         ("Data", "; ".join(f"{what} (instances: {len(found)})" for what, found in sorted(data.items()))),
         ("Missing levels", ", ".join(percent(level) for level in budget.levels)),
-        ("Training", _training(budget)),
+        ("Training", _training(fits, budget)),
         ("Fits", f"{len(fits):,}, each on one thread; {duration} in all"),
         ("Time", _time(fits, budget)),
         ("Versions", ", ".join(versions)),
@@ -165,25 +177,30 @@ def _settings(rows: list[Row], fits: list[Row], budget: Budget) -> list[tuple[st
 
 
 def _time(fits: list[Row], budget: Budget) -> str:
-    over = [fit for fit in fits if fit.get("fit_seconds", 0.0) > budget.seconds]
-    named = ", ".join(sorted({title_of(fit["label"]) for fit in over}))
-    return f"{budget.seconds:,.0f} s for each fit, whatever the method; " + (
-        f"{len(over)} of {len(fits)} took longer ({named})" if over else "none took longer"
+    # A fit that failed has no time of its own; what its row took counts.
+    took = [(fit["fit_seconds"] if "fit_seconds" in fit else fit["seconds"], fit["label"]) for fit in fits]
+    over = [label for seconds, label in took if seconds > budget.seconds]
+    named = ", ".join(sorted({title_of(label) for label in over}))
+    return (
+        f"the same for all methods: a fit should end by itself within {budget.seconds:,.0f} s, and none is "
+        "cut off; " + (f"{len(over)} of {len(fits)} took longer ({named})" if over else "none took longer")
     )
 
 
-def _training(budget: Budget) -> str:
-    epochs: dict[int, list[str]] = {}
-    for name, settings in budget.settings.items():
-        if "max_epochs" in settings:
-            epochs.setdefault(settings["max_epochs"], []).append(title_of(name))
-    limits = [f"{', '.join(names)} for at most {n} epochs" for n, names in sorted(epochs.items())]
-    if budget.is_brief:
-        limits.append("each method briefly, by its own parameters for a first try")
+def _training(fits: list[Row], budget: Budget) -> str:
+    epochs: dict[int, dict[str, None]] = {}
+    patient: dict[str, None] = {}
+    for fit in fits:
+        config = fit.get("config") or {}
+        if "max_epochs" in config:
+            epochs.setdefault(config["max_epochs"], {})[title_of(fit["label"])] = None
+        if "patience" in config:
+            patient[title_of(fit["label"])] = None
+    limits = [f"at most {n} epochs: {', '.join(sorted(names))}" for n, names in sorted(epochs.items())]
+    if patient:
+        limits.append(f"stopped early on validation rows: {', '.join(sorted(patient))}")
     search = f"a search of {budget.n_trials} trials before each fit" if budget.n_trials else "no search"
-    return "; ".join(
-        [*(limits or ["each method's own limit of epochs"]), "stopped early on validation rows", search]
-    )
+    return "; ".join([*limits, search])
 
 
 def _times(fits: list[Row]) -> list[dict[str, Any]]:
@@ -198,6 +215,7 @@ def _times(fits: list[Row]) -> list[dict[str, Any]]:
                     "n": len(own),
                     "median": median(seconds),
                     "largest": max(seconds),
+                    "predicting": median(fit.get("predict_seconds", 0.0) for fit in own),
                     "megabytes": max(fit["peak_memory"] for fit in own) / 1e6,
                 }
             )
