@@ -50,7 +50,7 @@ def test_gaps_are_means_over_instances_with_their_spread(table):
     assert own["share"] == pytest.approx((0.2 + 0.15) / 2)
     assert (own["n"], own["rmse"]) == (2, 17.5)
     assert table["reference"]["rmse"][4] == 15.0
-    assert table["instances"] == [0, 1]
+    assert table["instances"][4] == [0, 1]
 
 
 def test_the_paper_stands_beside(table):
@@ -92,14 +92,14 @@ def test_lines_are_compared_over_the_instances_that_all_have():
     found = compare(EXHIBITS["table1"], [*rows, row("dwr", 112.0)], STANDARD)
     assert [cell(found, label)["gap"] for label in ("ols", "dwr")] == [10.0, 12.0]
     assert cell(found, "ols")["mark"] == "best"
-    assert found["instances"] == [0]
+    assert found["instances"][4] == [0]
 
 
 def test_lines_that_failed_leave_the_others_their_numbers():
     """No instance is everybody's: the ones that most have are compared, and who lacks one is left out."""
     rows = [row(label, 10.0, i) for label in ("optimal", "ols", "boosting", "neumiss") for i in range(3)]
     found = compare(EXHIBITS["table1"], [*rows, row("dwr", 5.0), row("miwae", 5.0, 1)], STANDARD)
-    assert found["instances"] == [0, 1]
+    assert found["instances"][4] == [0, 1]
     assert cell(found, "ols")["n"] == 2
     assert cell(found, "dwr") is None
     assert cell(found, "miwae") is None

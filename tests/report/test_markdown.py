@@ -13,7 +13,7 @@ QUICK = BUDGETS["quick"]
 def test_tables_hold_ours_and_the_published_in_brackets(stored):
     lines = reproduction_markdown(stored, QUICK).splitlines()
     place = lines.index("### Table 1: Gaussian-Mix under MAR, trained at 50% missing")
-    assert lines[place + 2].startswith("In print: StableMiss is best in every column;")
+    assert lines[place + 2].startswith("The paper says: StableMiss is best in every column;")
     assert lines[place + 2].endswith("Instances here: 1.")
     assert lines[place + 4] == "| tested at | 10% | 50% | 90% |"
     assert "| NeuMiss | **40** (_714_) | _40_\\* (_293_) | _120_† (_680_†) |" in lines[place:]

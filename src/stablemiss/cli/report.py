@@ -23,7 +23,7 @@ def report(
 ) -> None:
     """Show what `stablemiss reproduce` has stored: every table and figure beside the paper's, in one page."""
     with plain_errors():
-        from stablemiss.experiments.reproduce import out_of_date, to_budget
+        from stablemiss.experiments.reproduce import current_rows, to_budget
         from stablemiss.experiments.store import Store
         from stablemiss.report.html import check_can_render
         from stablemiss.report.markdown import check_page, reproduction_markdown, write_block
@@ -40,12 +40,11 @@ def report(
         check_folder(output)
         if docs is not None:
             check_page(docs)
-        rows = Store(folder / f"{budget}.jsonl").rows()
-        if n_old := out_of_date(rows, price):
+        rows, n_old = current_rows(Store(folder / f"{budget}.jsonl"), price)
+        if n_old:
             typer.echo(
-                f"{n_old} of {len(rows)} rows were made with other settings than today's; the page shows "
-                "them as they are. To make them again: "
-                f"stablemiss reproduce all --budget {budget} --folder {folder}",
+                f"{n_old} rows were made with other settings than today's and are left out; to make them "
+                f"again: stablemiss reproduce all --budget {budget} --folder {folder}",
                 err=True,
             )
         write_reproduction(rows, price, output)

@@ -147,17 +147,3 @@ def settings_of(label: str, law: str, is_real: bool, budget: Budget) -> tuple[st
     bent = BENT.get(name, {}) if is_real else {}
     of_law = MCAR.get(label, {}) if law.startswith("mcar") else {}
     return name, {**budget.settings.get(name, {}), **bent, **own, **of_law}
-
-
-def pinned(label: str, is_real: bool) -> set[str]:
-    """Parameters that a search must leave alone, since they make a label what it is.
-
-    Examples
-    --------
-    >>> sorted(pinned("stablenet", is_real=False)), sorted(pinned("stablenet", is_real=True))
-    (['hidden'], [])
-    """
-    name, own = LABELS[label]
-    # PAPER: a linear predictor on synthetic data; whether NeuMiss ends in a network is searched everywhere.
-    straight = set() if is_real or name == "neumiss" else {*BENT.get(name, {})}
-    return {*own, *straight}

@@ -54,13 +54,13 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
     for number in range(len(columns)):
         # The paper ranks its own methods; what it leaves out must not take their marks.
         for of_paper in (True, False):
-            _mark(
-                [
-                    line["cells"][number]
-                    for line in lines
-                    if line["is_of_the_paper"] == of_paper and line["label"] != LINEAR
-                ]
-            )
+            group = [
+                line["cells"][number]
+                for line in lines
+                if line["is_of_the_paper"] == of_paper and line["label"] != LINEAR
+            ]
+            mark_best(group, "gap", "mark")
+            mark_best(group, "published", "published_mark")
     return {
         "name": exhibit.name,
         "title": exhibit.title,
@@ -81,7 +81,8 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
                 for column in columns
             ],
         },
-        "instances": sorted({one for found in shared.values() for one in found}),
+        # Of each column; those that other columns have may have failed there.
+        "instances": [shared[column] for column in columns],
         "n_instances": len(instances),
         "agreement": [_agreement(lines, number) for number in range(len(columns))],
         "paired": _paired(exhibit, columns, scores),
@@ -193,13 +194,21 @@ def _printed_reference(exhibit: Exhibit, column: Column, printed: Printed) -> fl
     )
 
 
-def _mark(cells: list[dict[str, Any] | None]) -> None:
-    """Best and second best, of ours and of the printed ones."""
-    for value, place in (("gap", "mark"), ("published", "published_mark")):
-        known = [cell for cell in cells if cell is not None and cell[value] is not None]
-        ranked = sorted(known, key=lambda cell: cell[value])
-        for mark, cell in zip(("best", "second"), ranked, strict=False):
-            cell[place] = mark
+def mark_best(cells: Iterable[dict[str, Any] | None], value: str, place: str) -> None:
+    """Write "best" and "second" at `place` of the cells with the least and second least `value`.
+
+    Examples
+    --------
+    >>> cells = [{"gap": 2.0, "mark": ""}, {"gap": 1.0, "mark": ""}, {"gap": 1.0, "mark": ""}, None]
+    >>> mark_best(cells, "gap", "mark")
+    >>> [cell["mark"] for cell in cells[:3]]
+    ['second', 'best', 'best']
+    """
+    known = [cell for cell in cells if cell is not None and cell[value] is not None]
+    for mark, least in zip(("best", "second"), sorted({cell[value] for cell in known}), strict=False):
+        for cell in known:
+            if cell[value] == least:
+                cell[place] = mark
 
 
 def _column(exhibit: Exhibit, column: Column) -> dict[str, float]:

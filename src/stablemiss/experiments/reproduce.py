@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,11 +114,19 @@ def to_budget(name: str) -> Budget:
     return BUDGETS[name]
 
 
-def out_of_date(rows: Iterable[dict[str, Any]], budget: Budget) -> int:
-    """How many stored rows a run would make again, since they were made with other settings than today's."""
-    stored = {row["key"]: row for row in rows}
-    cells = cells_of(EXHIBITS, budget)
-    return sum(cell.key in stored and not _is_current(stored[cell.key], cell) for cell in cells)
+def current_rows(store: Store, budget: Budget) -> tuple[list[dict[str, Any]], int]:
+    """Stored rows that a run would keep, and how many it would make again: other settings than today's.
+
+    Rows of other settings must not stand beside today's: even the population may be another.
+    """
+    wanted = {cell.key: cell for cell in cells_of(EXHIBITS, budget)}
+    rows = [row for row in store.rows() if row["budget"] == budget.name]
+    kept = [
+        row
+        for row in rows
+        if "mask" in row or (row["key"] in wanted and _is_current(row, wanted[row["key"]]))
+    ]
+    return kept, len(rows) - len(kept)
 
 
 def _is_current(row: dict[str, Any], cell: Cell) -> bool:

@@ -17,13 +17,16 @@ from stablemiss.data import Floats
 from stablemiss.estimators import MissingRegressor
 from stablemiss.estimators.missing import to_method_with
 from stablemiss.evaluation.provenance import describe, source_digest, versions
-from stablemiss.experiments.budgets import BUDGETS, Budget, pinned, settings_of
+from stablemiss.experiments.budgets import BENT, BUDGETS, LABELS, Budget, settings_of
 from stablemiss.experiments.cells import Cell
 from stablemiss.experiments.exhibit import LINEAR, OPTIMAL
 from stablemiss.experiments.problems import POPULATIONS, Problem, draw_problem
 from stablemiss.methods import METHODS, Method
+from stablemiss.methods.space import Choice, Space
 from stablemiss.torch_state import torch_threads
 
+# What these parameters are where a predictor is linear.
+STRAIGHT: dict[str, Any] = {"hidden": (), "architecture": "linear"}
 # What a row says about the run rather than about the result: it differs from run to run.
 MEASURED = ("seconds", "fit_seconds", "predict_seconds", "peak_memory", "finished")
 
@@ -81,6 +84,33 @@ def given(cell: Cell) -> dict[str, Any]:
     }
 
 
+def searched(label: str, space: Space, is_real: bool) -> Space:
+    """The part of a method's search space that leaves a label what it is.
+
+    Examples
+    --------
+    >>> space = {"hidden": Choice((), (128,), (512,))}
+    >>> searched("stablenet", space, is_real=True)
+    {'hidden': Choice(values=((128,), (512,)))}
+    >>> searched("stablenet", space, is_real=False)
+    {}
+    """
+    name, own = LABELS[label]
+    # PAPER: predictors are linear on synthetic data, networks on real data; NeuMiss may be either everywhere.
+    bent = set() if name == "neumiss" else {*BENT.get(name, {})}
+    found: Space = {}
+    for key, choice in space.items():
+        if key in own:
+            continue
+        if key in bent and isinstance(choice, Choice):
+            values = [value for value in choice.values if value != STRAIGHT[key]]
+            if is_real and len(values) > 1:
+                found[key] = Choice(*values)
+        else:
+            found[key] = choice
+    return found
+
+
 def _method(cell: Cell, budget: Budget) -> Method:
     name, settings = settings_of(cell.label, cell.law, cell.dataset not in POPULATIONS, budget)
     kind = METHODS[name]
@@ -124,8 +154,7 @@ def _learn(cell: Cell, budget: Budget, problem: Problem) -> tuple[Any, dict[str,
         on_unseen_missing="ignore",
     )
     # What makes the label what it is stays; all else may be searched.
-    kept = pinned(cell.label, is_real=problem.population is None)
-    space = {name: choice for name, choice in method.space.items() if name not in kept}
+    space = searched(cell.label, method.space, is_real=problem.population is None)
     if budget.n_trials and space:
         # Optuna is installed for those who search.
         from stablemiss.tuning import tune

@@ -86,6 +86,20 @@ def reference_of(comparison: dict[str, Any]) -> str:
     return title_of(comparison["reference_label"]) + ("-ID" if comparison["reference_in_place"] else "")
 
 
+def instances_of(comparison: dict[str, Any]) -> str:
+    """How many instances are behind the columns, such as "3", "1 of 3" or "1–3 of 3".
+
+    Examples
+    --------
+    >>> instances_of({"instances": [[0], [], [0, 1]], "n_instances": 3})
+    '1–2 of 3'
+    """
+    counts = [len(found) for found in comparison["instances"] if found] or [0]
+    between = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+    wanted = comparison["n_instances"]
+    return between if min(counts) == wanted else f"{between} of {wanted}"
+
+
 def axis_of(comparison: dict[str, Any]) -> str:
     """What the level above a column says: where was trained, tested, or both."""
     trained = {column["train_level"] for column in comparison["columns"]}

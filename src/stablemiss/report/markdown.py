@@ -13,6 +13,7 @@ from stablemiss.report.comparison import (
     axis_of,
     decimals_of,
     exhibit_of,
+    instances_of,
     number,
     reference_of,
     title_of,
@@ -48,12 +49,14 @@ def reproduction_markdown(rows: Iterable[Row], budget: Budget) -> str:
     for finding in summary["findings"]:
         answers = "\n".join(f"- {_escape(sentence)}" for sentence in finding["answers"])
         parts.append(f"**{_escape(finding['question'])}**\n\n{answers}")
-    parts.append("## All tables at a glance (published)")
-    parts.append(
-        "The gap as a share of the reference's RMSE, mean over a table's columns; in brackets as printed. "
-        "**Bold**: best; _italic_: second best, of the paper's methods and, apart from them, of those beside."
-    )
-    parts.append(_overview(summary["overview"]))
+    if summary["overview"]["names"]:
+        parts.append(
+            "## All tables at a glance (published)\n\n"
+            "The gap as a share of the reference's RMSE, mean over a table's columns; in brackets as "
+            "printed. **Bold**: best; _italic_: second best, of the paper's methods and, apart from them, of "
+            "those beside."
+        )
+        parts.append(_overview(summary["overview"]))
     parts.append("## Every table (published)")
     parts.append(
         "RMSE minus the reference's RMSE, mean over instances, in brackets what the paper prints. \\*: "
@@ -142,7 +145,7 @@ def _table(comparison: dict[str, Any]) -> str:
     )
     return (
         f"### {exhibit_of(comparison['name'])}: {_escape(comparison['title'])}\n\n"
-        f"In print: {_escape(comparison['claim'])} Instances here: {len(comparison['instances'])}.\n\n"
+        f"The paper says: {_escape(comparison['claim'])} Instances here: {instances_of(comparison)}.\n\n"
         f"{_to_table(lines)}"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
+from stablemiss.experiments.compare import mark_best
 from stablemiss.experiments.exhibit import LINEAR
 
 
@@ -46,11 +47,9 @@ def overview(comparisons: list[dict[str, Any]]) -> dict[str, Any]:
             group = [
                 line["cells"][number]
                 for line in lines.values()
-                if line["is_of_the_paper"] == of_paper and line["label"] != LINEAR and line["cells"][number]
+                if line["is_of_the_paper"] == of_paper and line["label"] != LINEAR
             ]
-            ranked = sorted(group, key=lambda cell: cell["share"])
-            for mark, cell in zip(("best", "second"), ranked, strict=False):
-                cell["mark"] = mark
+            mark_best(group, "share", "mark")
     return {"names": [table["name"] for table in tables], "lines": list(lines.values())}
 
 
