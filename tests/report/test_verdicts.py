@@ -108,9 +108,9 @@ def test_equal_scores_both_win(stored):
     ols = next(row for row in stored if row.get("label") == "ols")
     twin = {**ols, "label": "boosting", "key": ols["key"].replace("ols", "boosting")}
     only_10 = [{**row, "scores": row["scores"][:1]} for row in [*stored, twin]]
-    assert answers(only_10)["Who wins?"][0].startswith(
-        "Table 1 (1 column, 9 of 17 fits so far): OLS wins 1, LightGBM 1"
-    )
+    found = answers(only_10)["Who wins?"][0]
+    assert found.startswith("Table 1 (1 column, ")
+    assert found.endswith(": OLS wins 1, LightGBM 1.")
 
 
 def test_what_is_missing_is_said_first(stored, everything):
