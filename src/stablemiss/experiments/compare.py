@@ -51,16 +51,8 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
     printed = read_published(exhibit.name)
     shared = {column: _shared(exhibit, column, scores) for column in columns}
     lines = [_line(exhibit, label, shared, scores, printed) for label in exhibit.methods]
-    for number in range(len(columns)):
-        # The paper ranks its own methods; what it leaves out must not take their marks.
-        for of_paper in (True, False):
-            group = [
-                line["cells"][number]
-                for line in lines
-                if line["is_of_the_paper"] == of_paper and line["label"] != LINEAR
-            ]
-            mark_best(group, "gap", "mark")
-            mark_best(group, "published", "published_mark")
+    mark_best(lines, "gap", "mark")
+    mark_best(lines, "published", "published_mark")
     return {
         "name": exhibit.name,
         "title": exhibit.title,
@@ -194,21 +186,30 @@ def _printed_reference(exhibit: Exhibit, column: Column, printed: Printed) -> fl
     )
 
 
-def mark_best(cells: Iterable[dict[str, Any] | None], value: str, place: str) -> None:
-    """Write "best" and "second" at `place` of the cells with the least and second least `value`.
+def mark_best(lines: list[dict[str, Any]], value: str, place: str) -> None:
+    """Write "best" and "second" at `place` of the cells with the least and second least `value` of a column.
+
+    The paper ranks its own methods, so what it leaves out is ranked apart, and `linear` not at all.
 
     Examples
     --------
     >>> cells = [{"gap": 2.0, "mark": ""}, {"gap": 1.0, "mark": ""}, {"gap": 1.0, "mark": ""}, None]
-    >>> mark_best(cells, "gap", "mark")
+    >>> lines = [{"label": "…", "is_of_the_paper": True, "cells": [cell]} for cell in cells]
+    >>> mark_best(lines, "gap", "mark")
     >>> [cell["mark"] for cell in cells[:3]]
     ['second', 'best', 'best']
     """
-    known = [cell for cell in cells if cell is not None and cell[value] is not None]
-    for mark, least in zip(("best", "second"), sorted({cell[value] for cell in known}), strict=False):
-        for cell in known:
-            if cell[value] == least:
-                cell[place] = mark
+    for of_paper in (True, False):
+        group = [
+            line["cells"] for line in lines if line["is_of_the_paper"] == of_paper and line["label"] != LINEAR
+        ]
+        for column in zip(*group, strict=True):
+            known = [cell for cell in column if cell is not None and cell[value] is not None]
+            ranked = sorted({cell[value] for cell in known})
+            for mark, least in zip(("best", "second"), ranked, strict=False):
+                for cell in known:
+                    if cell[value] == least:
+                        cell[place] = mark
 
 
 def _column(exhibit: Exhibit, column: Column) -> dict[str, float]:

@@ -125,6 +125,17 @@ def number(value: float | None, decimals: int) -> str:
     return "–" if value is None else f"{value:z.{decimals}f}".replace("-", "−")
 
 
+def as_percent(share: float) -> str:
+    """A measured share, to a tenth of a percent.
+
+    Examples
+    --------
+    >>> as_percent(0.1234), as_percent(-0.02)
+    ('12.3%', '−2.0%')
+    """
+    return f"{number(100 * share, 1)}%"
+
+
 def _view(comparison: dict[str, Any]) -> Table:
     reference = reference_of(comparison)
     ours = decimals_of(comparison["reference"]["rmse"])

@@ -10,6 +10,7 @@ from typing import Any
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.compare import Row
 from stablemiss.report.comparison import (
+    as_percent,
     axis_of,
     decimals_of,
     exhibit_of,
@@ -112,8 +113,8 @@ def _overview(found: dict[str, Any]) -> str:
                 cells.append("–")
                 continue
             printed = cell["published_share"]
-            brackets = "" if printed is None else f" ({number(100 * printed, 1)}%)"
-            cells.append(MARKS[cell["mark"]].format(f"{number(100 * cell['share'], 1)}%") + brackets)
+            brackets = "" if printed is None else f" ({as_percent(printed)})"
+            cells.append(MARKS[cell["mark"]].format(as_percent(cell["share"])) + brackets)
         lines.append([title_of(line["label"]), *cells])
     return _to_table(lines)
 

@@ -6,7 +6,6 @@ from statistics import fmean
 from typing import Any
 
 from stablemiss.experiments.compare import mark_best
-from stablemiss.experiments.exhibit import LINEAR
 
 
 def overview(comparisons: list[dict[str, Any]]) -> dict[str, Any]:
@@ -42,14 +41,7 @@ def overview(comparisons: list[dict[str, Any]]) -> dict[str, Any]:
         of_table = {line["label"]: _cell(line["cells"]) for line in table["lines"]}
         for label, line in lines.items():
             line["cells"].append(of_table.get(label))
-    for number in range(len(tables)):
-        for of_paper in (True, False):
-            group = [
-                line["cells"][number]
-                for line in lines.values()
-                if line["is_of_the_paper"] == of_paper and line["label"] != LINEAR
-            ]
-            mark_best(group, "share", "mark")
+    mark_best(list(lines.values()), "share", "mark")
     return {"names": [table["name"] for table in tables], "lines": list(lines.values())}
 
 

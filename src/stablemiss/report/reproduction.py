@@ -15,6 +15,7 @@ from stablemiss.experiments.exhibit import Exhibit
 from stablemiss.experiments.exhibits import EXHIBITS
 from stablemiss.experiments.patterns import SHOWN
 from stablemiss.report.comparison import (
+    as_percent,
     axis_of,
     decimals_of,
     exhibit_of,
@@ -99,7 +100,7 @@ def render_reproduction(rows: Iterable[Row], budget: Budget) -> str:
     True
     """
     templates = environment()
-    templates.filters.update(title=title_of, exhibit=exhibit_of, number=number)
+    templates.filters.update(title=title_of, exhibit=exhibit_of, number=number, as_percent=as_percent)
     summary = summarise_reproduction(rows, budget)
     shown = summary["comparisons"]
     return templates.get_template("reproduction.html.j2").render(

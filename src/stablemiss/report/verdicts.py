@@ -9,7 +9,7 @@ from typing import Any
 
 from stablemiss.experiments.exhibit import ABLATION, EIGHT, LINEAR, OPTIMAL
 from stablemiss.experiments.exhibits import EXHIBITS, LATER
-from stablemiss.report.comparison import exhibit_of, number, title_of
+from stablemiss.report.comparison import as_percent, exhibit_of, number, title_of
 from stablemiss.report.tables import percent
 
 SUBJECT, UNWEIGHTED = "stablemiss", "stablemiss_unweighted"
@@ -139,7 +139,7 @@ def _claimed(columns: list[Scored]) -> list[str]:
     for key in ("share", "published_share"):
         own = fmean(column[SUBJECT][key] for column in columns)
         rival = fmean(min(column[k][key] for k in EIGHT if k != SUBJECT) for column in columns)
-        sizes.append((_share(own), _share(rival)))
+        sizes.append((as_percent(own), as_percent(rival)))
     return [
         f"{_verdict(ours, n).lower()}, StableMiss has the smallest gap of the eight in {ours} of "
         f"{_n(n, 'column')} (in print: {theirs}).",
@@ -191,12 +191,14 @@ def _variants(figure: Comparison) -> list[str]:
     rivals = [min(column[k]["share"] for k in ABLATION if k != figure["subject"]) for column in complete]
     changes = [column[figure["subject"]]["rmse"] / column[UNWEIGHTED]["rmse"] - 1 for column in complete]
     level = percent(max(column["level"] for column in figure["columns"]))
-    at_last = f"; at {level} {_share(own[-1])} against {_share(rivals[-1])}" if last is columns[-1] else ""
+    at_last = (
+        f"; at {level} {as_percent(own[-1])} against {as_percent(rivals[-1])}" if last is columns[-1] else ""
+    )
     return [
         f"{name}, the paper says: {figure['claim']}",
-        f"{name}, here: the gap with all terms is {_share(fmean(own))} of the reference's RMSE on average "
-        f"over {_n(len(complete), 'test level')}, that of the best other variant "
-        f"{_share(fmean(rivals))}{at_last}.",
+        f"{name}, here: the gap with all terms is {as_percent(fmean(own))} of the reference's RMSE on "
+        f"average over {_n(len(complete), 'test level')}, that of the best other variant "
+        f"{as_percent(fmean(rivals))}{at_last if last is columns[-1] else ''}.",
         f"{name}, here: with all terms the RMSE is {_change(fmean(changes))} than with none on average, and "
         f"{_change(max(changes, key=abs))} where they differ most.",
     ]
@@ -221,8 +223,8 @@ def _sizes(tables: list[Comparison]) -> list[str]:
         return []
     ours, theirs = (median(cell[key] for cell in cells) for key in ("share", "published_share"))
     return [
-        f"The median gap of the paper's methods is {_share(ours)} of the reference's RMSE here, and "
-        f"{_share(theirs)} in print ({_n(len(cells), 'cell')})."
+        f"The median gap of the paper's methods is {as_percent(ours)} of the reference's RMSE here, and "
+        f"{as_percent(theirs)} in print ({_n(len(cells), 'cell')})."
     ]
 
 
@@ -353,10 +355,6 @@ def _list_wins(count: Counter[str]) -> str:
 
 def _list_shares(rivals: dict[str, tuple[int, int]]) -> str:
     return ", ".join(f"{title_of(label)} {won} of {n}" for label, (won, n) in rivals.items() if n)
-
-
-def _share(value: float) -> str:
-    return f"{number(100 * value, 1)}%"
 
 
 def _change(share: float) -> str:
