@@ -40,7 +40,9 @@ def test_rows_of_other_settings_are_left_out_and_counted(run, results, tmp_path)
     page = tmp_path / "page.html"
     assert "Table 6: " in page.read_text(encoding="utf-8")
     add(results, old)
-    assert run("report", *asked).stderr.startswith("1 rows were made with other settings than today's")
+    assert run("report", *asked).stderr.startswith(
+        "Left out, because made with other settings than today's: 1 of the rows. "
+    )
     assert "Table 6: " not in page.read_text(encoding="utf-8")
 
 

@@ -43,7 +43,7 @@ def report(
         rows, n_old = current_rows(Store(folder / f"{budget}.jsonl"), price)
         if n_old:
             typer.echo(
-                f"{n_old} rows were made with other settings than today's and are left out; to make them "
+                f"Left out, because made with other settings than today's: {n_old} of the rows. To make them "
                 f"again: stablemiss reproduce all --budget {budget} --folder {folder}",
                 err=True,
             )
