@@ -1,8 +1,9 @@
-"""What StableMiss's network becomes when nothing stops it: small batches, no decay, training loss alone.
+"""What StableMiss's network becomes when nothing stops it, and whether weights help it then.
 
-So the paper trains, for 1000 epochs. The rows of its tables 6 and 1, as the reproduction draws them, trained
-and tested at 50% missing, after more and more epochs; beside it our own settings with early stopping. Rows
-are stored as they come; what is there is not run again.
+The paper trains for 1000 epochs in batches of 64, without decay, and looks at the training loss alone. The
+rows of its tables 6 and 1 and of figure 2, as the reproduction draws them, after more and more such epochs;
+beside it our own settings with early stopping. Weights are those of the reproduction. Rows are stored as they
+come; what is there is not run again, and several calls with other instances may run side by side.
 
     python benchmarks/without_stopping.py [--instances 0 1 2] [--only-print]
 """
@@ -13,14 +14,14 @@ import argparse
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pages import fill
 
-from stablemiss.data import MaskedData
+from stablemiss.data import Floats, MaskedData
 from stablemiss.evaluation.provenance import describe, source_digest, versions
-from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.budgets import BUDGETS, settings_of
 from stablemiss.experiments.cells import Cell, Exam
 from stablemiss.experiments.problems import draw_problem
 from stablemiss.methods import StableMiss
@@ -29,57 +30,98 @@ from stablemiss.tasks import Regression
 from stablemiss.torch_state import torch_threads
 
 RESULTS = Path(__file__).parent / "results" / "without_stopping.jsonl"
-SETTINGS = {
-    "Gaussian-Ind, MCAR-Ind": ("gaussian_ind", "mcar_independent"),
-    "Gaussian-Mix, MAR": ("gaussian_mix", "mar"),
+WEIGHTS = {
+    "stablemiss_unweighted": "none",
+    "stablemiss_full": "full",
+    "stablemiss_intra": "only intra",
+    "stablemiss_inter": "only inter",
 }
-EPOCHS = (1, 3, 10, 30, 100)
-LEVEL = 0.5
+EPOCHS = (1, 3, 10, 30, 100, 1000)
 
 
-def measure(setting: str, n_epochs: int | None, instance: int) -> dict[str, Any]:
+class Setting(NamedTuple):
+    """What is trained on, where it is tested, and the variants of StableMiss that learn it."""
+
+    name: str
+    dataset: str
+    law: str
+    level: float
+    test_levels: tuple[float, ...]
+    labels: tuple[str, ...]
+
+
+SETTINGS = (
+    Setting(
+        "Gaussian-Ind, MCAR-Ind", "gaussian_ind", "mcar_independent", 0.5, (0.5,), ("stablemiss_unweighted",)
+    ),
+    Setting("Gaussian-Mix, MAR", "gaussian_mix", "mar", 0.5, (0.5,), ("stablemiss_unweighted",)),
+    Setting(
+        "Gaussian-Mix, MAR",
+        "gaussian_mix",
+        "mar",
+        0.1,
+        (0.1, 0.3, 0.5, 0.7, 0.9),
+        tuple(WEIGHTS),
+    ),
+)
+
+
+def measure(setting: Setting, label: str, n_epochs: int | None, instance: int) -> dict[str, Any]:
     """Fit once, for so many epochs or, with None, until the validation rows say stop."""
-    dataset, law = SETTINGS[setting]
-    cell = Cell("standard", dataset, law, LEVEL, instance, "stablemiss_unweighted")
-    problem = draw_problem(cell, BUDGETS[cell.budget])
-    hidden, hidden_test = problem.X, problem.tests[Exam(law, LEVEL)]
-    center, scale = np.nanmean(hidden, axis=0), np.nanstd(hidden, axis=0)
+    budget = BUDGETS["standard"]
+    cell = Cell(budget.name, setting.dataset, setting.law, setting.level, instance, label)
+    problem = draw_problem(cell, budget)
+    center, scale = np.nanmean(problem.X, axis=0), np.nanstd(problem.X, axis=0)
     task = Regression.of(problem.y)
-    # Validation rows, if there are any, are the last: all rows were drawn alike.
-    n_train = round(len(hidden) * (1 - problem.validation_fraction)) if n_epochs is None else len(hidden)
     target = task.encode(problem.y)
-    train, valid, test = (
-        MaskedData.of((part - center) / scale, ~np.isnan(part), y)
-        for part, y in (
-            (hidden[:n_train], target[:n_train]),
-            (hidden[n_train:], target[n_train:]),
-            (hidden_test, task.encode(problem.y_test)),
-        )
-    )
-    if n_epochs is None:
-        method = StableMiss()
-    else:
+
+    def scaled(rows: Floats, target: Floats) -> MaskedData:
+        return MaskedData.of((rows - center) / scale, ~np.isnan(rows), target)
+
+    # Validation rows, if there are any, are the last: all rows were drawn alike.
+    n = round(len(problem.X) * (1 - problem.validation_fraction)) if n_epochs is None else len(problem.X)
+    train, valid = scaled(problem.X[:n], target[:n]), scaled(problem.X[n:], target[n:])
+    _, parameters = settings_of(label, setting.law, is_real=False, budget=budget)
+    if n_epochs is not None:
         # Without validation rows the training loss decides which epoch is best.
-        method = StableMiss(batch_size=64, weight_decay=0.0, max_epochs=n_epochs, patience=n_epochs)
+        parameters |= {"batch_size": 64, "weight_decay": 0.0, "max_epochs": n_epochs, "patience": n_epochs}
+    method = StableMiss(**parameters)
+    tests = {level: problem.tests[Exam(setting.law, level)] for level in setting.test_levels}
     with torch_threads(1):
         predictor = method.fit(train, valid, task, np.random.default_rng(cell.seed), Silence())
-        error, train_error = (
-            rmse(task.decode(predictor.outputs(part.values, part.mask)), y)
-            for part, y in ((test, problem.y_test), (train, problem.y[:n_train]))
-        )
+
+        def error(rows: Floats, y: Floats) -> float:
+            part = scaled(rows, task.encode(y))
+            return rmse(task.decode(predictor.outputs(part.values, part.mask)), y)
+
+        return {
+            **key_of(setting, label, n_epochs, instance),
+            "seed": cell.seed,
+            "train_rmse": error(problem.X[:n], problem.y[:n]),
+            "scores": [
+                {
+                    "level": level,
+                    "rmse": error(rows, problem.y_test),
+                    "optimal_rmse": rmse(problem.population.bayes(rows), problem.y_test),
+                }
+                for level, rows in tests.items()
+            ],
+            "constant_rmse": rmse(np.full_like(problem.y_test, problem.y.mean()), problem.y_test),
+            "config": describe(method),
+            "versions": versions(),
+            "source": source_digest(),
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+
+def key_of(setting: Setting, label: str, n_epochs: int | None, instance: int) -> dict[str, Any]:
+    """What tells one row from another."""
     return {
-        "setting": setting,
+        "setting": setting.name,
+        "train_level": setting.level,
+        "label": label,
         "n_epochs": n_epochs,
         "instance": instance,
-        "seed": cell.seed,
-        "rmse": error,
-        "train_rmse": train_error,
-        "optimal_rmse": rmse(problem.population.bayes(hidden_test), problem.y_test),
-        "constant_rmse": rmse(np.full_like(problem.y_test, problem.y.mean()), problem.y_test),
-        "config": describe(method),
-        "versions": versions(),
-        "source": source_digest(),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
@@ -91,22 +133,60 @@ def stored() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    """RMSE above Optimal's, mean over instances, on test rows and (in brackets) on the rows learnt from."""
-    lines = [["after so many epochs", *map(str, EPOCHS), "stopped early", "constant"], ["---"] + ["--:"] * 7]
-    for setting in SETTINGS:
-        cells = [setting]
-        for n_epochs in (*EPOCHS, None):
-            found = [row for row in rows if (row["setting"], row["n_epochs"]) == (setting, n_epochs)]
-            gaps = [
-                [row[key] - row["optimal_rmse"] for key in ("rmse", "train_rmse", "constant_rmse")]
-                for row in found
-            ]
-            test, train, constant = np.mean(gaps, axis=0) if gaps else [np.nan] * 3
-            cells.append(f"{test:.0f} ({train:.0f})".replace("-", "−"))
-        lines.append([*cells, f"{constant:.0f}"])
+def by_epochs(rows: list[dict[str, Any]]) -> str:
+    """RMSE above Optimal's for the settings without weights, a column for each number of epochs."""
+    settings = [setting for setting in SETTINGS if len(setting.labels) == 1]
+    lines = [
+        [
+            f"{setting.name}, {on}",
+            *(gap(rows, setting, setting.labels[0], n_epochs, 0, key) for n_epochs in (*EPOCHS, None)),
+            gap(rows, setting, setting.labels[0], None, 0, "constant_rmse"),
+        ]
+        for setting in settings
+        for on, key in (("test rows", "rmse"), ("training rows", "train_rmse"))
+    ]
+    return markdown(["after so many epochs", *map(str, EPOCHS), "stopped early", "constant"], lines, rows)
+
+
+def by_weights(rows: list[dict[str, Any]]) -> str:
+    """RMSE above Optimal's on test rows, with and without weights, a column for each test level."""
+    setting = SETTINGS[-1]
+    places = range(len(setting.test_levels))
+    lines = [
+        [
+            "stopped early" if n_epochs is None else str(n_epochs),
+            WEIGHTS[label],
+            *(gap(rows, setting, label, n_epochs, i) for i in places),
+        ]
+        for n_epochs in (10, 30, 100, 1000, None)
+        for label in setting.labels
+    ]
+    constant = [gap(rows, setting, setting.labels[0], None, i, "constant_rmse") for i in places]
+    head = ["epochs", "weights", *(f"{level:.0%}" for level in setting.test_levels)]
+    return markdown(head, [*lines, ["", "a constant instead", *constant]], rows)
+
+
+def gap(
+    rows: list[dict[str, Any]],
+    setting: Setting,
+    label: str,
+    n_epochs: int | None,
+    place: int,
+    key: str = "rmse",
+) -> str:
+    """Mean over instances of an error less Optimal's at a test level."""
+    gaps = [
+        {**row, **row["scores"][place]}[key] - row["scores"][place]["optimal_rmse"]
+        for row in rows
+        if key_of(setting, label, n_epochs, row["instance"]).items() <= row.items()
+    ]
+    return f"{np.mean(gaps):.0f}".replace("-", "−") if gaps else "–"
+
+
+def markdown(head: list[str], lines: list[list[str]], rows: list[dict[str, Any]]) -> str:
+    every = [head, ["---"] + ["--:"] * (len(head) - 1), *lines]
     n_instances = len({row["instance"] for row in rows})
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\nMean over {n_instances} instances."
+    return "\n".join(f"| {' | '.join(line)} |" for line in every) + f"\n\nMean over {n_instances} instances."
 
 
 def main() -> None:
@@ -114,17 +194,26 @@ def main() -> None:
     parser.add_argument("--instances", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only-print", action="store_true")
     asked = parser.parse_args()
-    done = {(row["setting"], row["n_epochs"], row["instance"]) for row in stored()}
-    wanted = [(s, n, instance) for instance in asked.instances for s in SETTINGS for n in (*EPOCHS, None)]
-    for setting, n_epochs, instance in [] if asked.only_print else wanted:
-        if (setting, n_epochs, instance) not in done:
-            row = measure(setting, n_epochs, instance)
+    wanted = [
+        (setting, label, n_epochs, instance)
+        for instance in asked.instances
+        for setting in SETTINGS
+        for label in setting.labels
+        for n_epochs in (*EPOCHS, None)
+    ]
+    done = [{name: row[name] for name in key_of(*wanted[0])} for row in stored()]
+    for one in [] if asked.only_print else wanted:
+        if key_of(*one) not in done:
+            row = measure(*one)
             with RESULTS.open("a") as file:
                 file.write(json.dumps(row) + "\n")
-            print(setting, n_epochs, instance, f"{row['rmse'] - row['optimal_rmse']:.0f}", flush=True)
-    text = table(stored())
-    print(text)
-    fill("docs/methods/stablemiss.md", "without stopping", text)
+            print(*key_of(*one).values(), [round(score["rmse"]) for score in row["scores"]], flush=True)
+    for page, text in (
+        ("docs/methods/stablemiss.md", by_epochs(stored())),
+        ("docs/decorrelation.md", by_weights(stored())),
+    ):
+        print(text)
+        fill(page, "without stopping", text)
 
 
 if __name__ == "__main__":
