@@ -11,7 +11,6 @@ data folder (STABLEMISS_DATA); CatBoost joins if it is installed.
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 import lightgbm
 import numpy as np
 from pages import fill
+from rows import add, stored
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -105,10 +105,6 @@ def models(is_classes: bool, seed: int) -> dict[str, Any]:
     return found
 
 
-def stored() -> list[dict]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def ratios(row: dict, reference: dict) -> dict[str, float]:
     """Times as multiples of those of LightGBM in the same run."""
     return {
@@ -186,12 +182,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
-    RESULTS.parent.mkdir(exist_ok=True)
     # Others' warnings about missing feature names and the like would drown the table.
     warnings.filterwarnings("ignore", category=UserWarning)
     for seed in [] if options.only_print else options.seeds:
         for name in options.tables:
-            done = {row["model"] for row in stored() if row["dataset"] == name and row["seed"] == seed}
+            done = {row["model"] for row in stored(RESULTS) if row["dataset"] == name and row["seed"] == seed}
             wanted = {
                 label: model
                 for label, model in models(name in CLASSES, seed).items()
@@ -203,18 +198,16 @@ def main() -> None:
                     *TABLES[name](), {label: model}, dataset=name, seed=seed, progress=Bar()
                 )
                 is_known = {REFERENCE} & {
-                    row["model"] for row in stored() if (row["dataset"], row["seed"]) == (name, seed)
+                    row["model"] for row in stored(RESULTS) if (row["dataset"], row["seed"]) == (name, seed)
                 }
                 [reference] = [r for r in rows if (r["model"], r["law"]) == (REFERENCE, TRAIN_LAW)]
-                with RESULTS.open("a") as file:
-                    for row in rows:
-                        if row["model"] not in is_known:
-                            file.write(json.dumps(row | ratios(row, reference)) + "\n")
-    known = [name for name in TABLES if any(row["dataset"] == name for row in stored())]
-    tables = {name: table(stored(), name) for name in known}
+                new = (row for row in rows if row["model"] not in is_known)
+                add(RESULTS, (row | ratios(row, reference) for row in new))
+    known = [name for name in TABLES if any(row["dataset"] == name for row in stored(RESULTS))]
+    tables = {name: table(stored(RESULTS), name) for name in known}
     for name, text in tables.items():
         print(f"\n{name}\n{text}")
-    fill("README.md", "regret", overview(stored()))
+    fill("README.md", "regret", overview(stored(RESULTS)))
     fill("docs/methods/anymask.md", "regret", "\n\n".join(f"{TITLES[n]}\n\n{tables[n]}" for n in known))
 
 

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pages import fill
 from processes import in_own_process, peak_memory
+from rows import stored
 
 from stablemiss import AnyMaskRegressor, MissingRegressor
 from stablemiss.data import Floats
@@ -117,17 +118,13 @@ def seconds_to_predict(model: Any, X: Floats) -> float:
     return perf_counter() - start
 
 
-def stored() -> list[dict]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def is_of(row: dict, job: Job) -> bool:
     return all(row[name] == value for name, value in job._asdict().items())
 
 
 def keep(new: dict, job: Job) -> None:
     """Store a measurement in place of an earlier one of the same job."""
-    rows = [row for row in stored() if not is_of(row, job)] + [new]
+    rows = [row for row in stored(RESULTS) if not is_of(row, job)] + [new]
     RESULTS.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -190,13 +187,13 @@ def main() -> None:
     jobs = [Job(HOUSE, HOUSE_ROWS, model, n) for n in range(options.repeats) for model in options.models]
     jobs += [Job(SYNTHETIC, n_rows, model, 0) for n_rows in options.rows for model in options.models]
     for job in [] if options.only_print else jobs:
-        if not options.again and any(is_of(row, job) for row in stored()):
+        if not options.again and any(is_of(row, job) for row in stored(RESULTS)):
             continue
         print(f"{job.table}, {job.n_rows:,} rows: {job.model}, repeat {job.repeat}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             in_own_process(write_table, job.table, job.n_rows, folder)
             keep(in_own_process(measure, job, folder), job)
-    text = f"{beside_lightgbm(stored())}\n\n{against_rows(stored())}"
+    text = f"{beside_lightgbm(stored(RESULTS))}\n\n{against_rows(stored(RESULTS))}"
     print(f"\n{text}")
     fill("docs/methods/anymask.md", "cost", text)
 

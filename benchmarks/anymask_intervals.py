@@ -13,7 +13,6 @@ folder (STABLEMISS_DATA).
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from pages import fill
+from rows import add, stored
 from sklearn.model_selection import train_test_split
 
 from stablemiss import AnyMaskRegressor
@@ -105,10 +105,6 @@ def by_number(covered: Bools, n_missing: np.ndarray) -> dict[str, list[int]]:
     }
 
 
-def stored() -> list[dict]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def extremes(groups: list[dict[str, list[int]]]) -> str:
     """Lowest and highest coverage of the groups that are large enough."""
     shares = [hit / n for group in groups for hit, n in group.values() if n >= ENOUGH_ROWS]
@@ -152,18 +148,16 @@ def main() -> None:
     parser.add_argument("--budget", choices=["fast", "default", "best"], default="default")
     parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
-    RESULTS.parent.mkdir(exist_ok=True)
     for seed in [] if options.only_print else options.seeds:
         for name in options.tables:
-            done = {(row["dataset"], row["seed"], row["budget"]) for row in stored()}
+            done = {(row["dataset"], row["seed"], row["budget"]) for row in stored(RESULTS)}
             if (name, seed, options.budget) in done:
                 continue
             print(f"{name}, seed {seed}", flush=True)
             rows = run(name, seed, options.budget)
-            with RESULTS.open("a") as file:
-                file.writelines(json.dumps(row) + "\n" for row in rows)
-    known = {row["dataset"] for row in stored() if row["budget"] == options.budget}
-    tables = {name: table(stored(), name, options.budget) for name in TABLES if name in known}
+            add(RESULTS, rows)
+    known = {row["dataset"] for row in stored(RESULTS) if row["budget"] == options.budget}
+    tables = {name: table(stored(RESULTS), name, options.budget) for name in TABLES if name in known}
     for name, text in tables.items():
         print(f"\n{name}, {text}")
     if options.budget == "default":

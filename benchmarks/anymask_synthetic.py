@@ -10,7 +10,6 @@ predictor as a share of its error. Rows are stored as they come; what is there i
 from __future__ import annotations
 
 import argparse
-import json
 from hashlib import sha256
 from itertools import product
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from pages import fill
+from rows import add, stored
 
 from stablemiss.data import MaskedData
 from stablemiss.datasets import make_gaussian, make_gaussian_ind, make_gaussian_mix
@@ -78,10 +78,6 @@ class FittedOnce(AnyMask):
         return FittedOnce.last[1]
 
 
-def stored() -> list[dict]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
-
-
 def table(rows: list[dict]) -> str:
     """The gap of AnyMask at each test level, as a share of Optimal's error, mean over instances."""
     lines = [
@@ -109,10 +105,9 @@ def main() -> None:
     parser.add_argument("--instances", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
-    RESULTS.parent.mkdir(exist_ok=True)
     jobs = product([] if options.only_print else settings(), options.instances)
     for setting, instance in [(setting, instance) for group, instance in jobs for setting in group]:
-        if (instance, *setting) in {(row["seed"], *row["setting"]) for row in stored()}:
+        if (instance, *setting) in {(row["seed"], *row["setting"]) for row in stored(RESULTS)}:
             continue
         print(instance, *setting, flush=True)
         rows = score_under_shift(
@@ -127,10 +122,9 @@ def main() -> None:
         for row in rows:
             if row["method"] == "anymask":
                 row["config"], row["fit_seconds"] = describe(AnyMask()), FittedOnce.last[2]
-        with RESULTS.open("a") as file:
-            file.writelines(json.dumps({**row, "setting": list(setting)}) + "\n" for row in rows)
-    print(table(stored()))
-    fill("docs/methods/anymask.md", "synthetic", table(stored()))
+        add(RESULTS, ({**row, "setting": list(setting)} for row in rows))
+    print(table(stored(RESULTS)))
+    fill("docs/methods/anymask.md", "synthetic", table(stored(RESULTS)))
 
 
 if __name__ == "__main__":

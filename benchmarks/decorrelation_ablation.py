@@ -14,7 +14,6 @@ on where it was. The table is printed, and put into docs/decorrelation.md.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -22,6 +21,8 @@ from pathlib import Path
 
 import numpy as np
 from pages import fill
+from rows import add, stored
+from sklearn.metrics import root_mean_squared_error
 
 from stablemiss import MissingRegressor
 from stablemiss.data import MaskedData
@@ -63,10 +64,6 @@ SETTINGS = {
 }
 
 
-def rmse(prediction: np.ndarray, target: np.ndarray) -> float:
-    return float(np.sqrt(np.mean((prediction - target) ** 2)))
-
-
 def run(instance: int, name: str) -> dict:
     """Fit one setting to one instance and score it."""
     method = SETTINGS[name]
@@ -87,16 +84,18 @@ def run(instance: int, name: str) -> dict:
         "instance": instance,
         "setting": name,
         "config": describe(method),
-        "as_trained": rmse(model.predict(as_trained), target) - rmse(population.bayes(as_trained), target),
-        "remasked": rmse(model.predict(remasked), target) - rmse(population.bayes(remasked), target),
+        "as_trained": root_mean_squared_error(model.predict(as_trained), target)
+        - root_mean_squared_error(population.bayes(as_trained), target),
+        "remasked": root_mean_squared_error(model.predict(remasked), target)
+        - root_mean_squared_error(population.bayes(remasked), target),
         "fit_seconds": seconds,
         "epochs": [history.best_epoch for history in model.predictor_.history],
     }
     level_rng = int(mask_rng.integers(2**31))
     for level in LEVELS:
         hidden = law.at(level).hide(fresh, np.random.default_rng(level_rng))
-        optimal = rmse(population.bayes(hidden), target)
-        row[f"gap_{level}"] = rmse(model.predict(hidden), target) - optimal
+        optimal = root_mean_squared_error(population.bayes(hidden), target)
+        row[f"gap_{level}"] = root_mean_squared_error(model.predict(hidden), target) - optimal
         row[f"optimal_{level}"] = optimal
     weighting = model.predictor_.weighting
     if weighting is not None:
@@ -105,10 +104,6 @@ def run(instance: int, name: str) -> dict:
     row["versions"] = versions()
     row["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
     return row
-
-
-def stored() -> list[dict]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
 def table(rows: list[dict]) -> str:
@@ -155,17 +150,15 @@ def main() -> None:
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
-    RESULTS.parent.mkdir(exist_ok=True)
     wanted = [] if options.only_print else [(i, s) for i in options.instances for s in options.settings]
     for number, (instance, name) in enumerate(wanted, start=1):
-        if any(row["instance"] == instance and row["setting"] == name for row in stored()):
+        if any(row["instance"] == instance and row["setting"] == name for row in stored(RESULTS)):
             continue
         print(f"{number} of {len(wanted)}: instance {instance}, {name}", flush=True)
         row = run(instance, name)
-        with RESULTS.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-    print(table(stored()))
-    fill("docs/decorrelation.md", "ablation", table(stored()))
+        add(RESULTS, [row])
+    print(table(stored(RESULTS)))
+    fill("docs/decorrelation.md", "ablation", table(stored(RESULTS)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ stored as they come; what is there is not run again.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +20,8 @@ import numpy as np
 import torch
 from pages import fill
 from processes import in_own_process, peak_memory
+from rows import add, stored
+from sklearn.metrics import root_mean_squared_error
 from threadpoolctl import threadpool_limits
 
 from stablemiss import MissingRegressor
@@ -49,7 +50,7 @@ def measure(setting: str, name: str, seed: int) -> dict[str, Any]:
     hidden = law.hide(X, train_rng)
     X_test, y_test = population.draw(N_TEST_ROWS, test_rng)
     hidden_test = law.hide(X_test, test_rng)
-    best = rmse(population.bayes(hidden_test), y_test)
+    best = root_mean_squared_error(population.bayes(hidden_test), y_test)
     model = MissingRegressor(name, random_state=seed, on_unseen_missing="ignore")
     # One thread each, so that methods can be compared whatever else runs beside them.
     with threadpool_limits(1), torch_threads(1):
@@ -64,7 +65,7 @@ def measure(setting: str, name: str, seed: int) -> dict[str, Any]:
     # What NeuMiss multiplies, in the same run, on the rows that are left to learn from.
     n_learnt = round(N_ROWS * (1 - model.validation_fraction))
     history = getattr(model.predictor_, "history", [])
-    error = rmse(prediction, y_test)
+    error = root_mean_squared_error(prediction, y_test)
     return {
         "setting": setting,
         "method": name,
@@ -84,10 +85,6 @@ def measure(setting: str, name: str, seed: int) -> dict[str, Any]:
         "load": os.getloadavg()[0],
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def rmse(prediction: np.ndarray, target: np.ndarray) -> float:
-    return float(np.sqrt(np.mean((prediction - target) ** 2)))
 
 
 def count_numbers(state: Any) -> int:
@@ -114,10 +111,6 @@ def bare_epoch(name: str, n_rows: int) -> float | None:
         for _ in range(3000):
             torch.mm(left, right)
         return (perf_counter() - start) / 3000 * 3 * method.depth * n_rows / method.batch_size
-
-
-def stored() -> list[dict]:
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
 
 
 def lines_of(heads: list[str], rows: list[list[str]]) -> str:
@@ -179,7 +172,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
-    RESULTS.parent.mkdir(exist_ok=True)
     jobs = [
         (setting, name, seed)
         for seed in options.seeds
@@ -187,13 +179,12 @@ def main() -> None:
         for name in options.methods
     ]
     for job in [] if options.only_print else jobs:
-        if job in {(row["setting"], row["method"], row["seed"]) for row in stored()}:
+        if job in {(row["setting"], row["method"], row["seed"]) for row in stored(RESULTS)}:
             continue
         print(*job, sep=", ", flush=True)
         row = in_own_process(measure, *job)
-        with RESULTS.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-    rows = stored()
+        add(RESULTS, [row])
+    rows = stored(RESULTS)
     text = [accuracy(rows), costs(rows), neumiss_ratio(rows)]
     print("\n\n".join(text))
     for name, part in zip(("accuracy", "costs", "neumiss"), text, strict=True):
