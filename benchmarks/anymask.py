@@ -1,7 +1,7 @@
-"""AnyMask against what people use, under missingness that changes: regret per law, and times as ratios.
+"""AnyMask against what people use, under missingness that changes: regret per mechanism, and times as ratios.
 
-Every model is fitted once, under the train law of the shift suite, and tested under its ten laws. Regret is
-its error over that of LightGBM retrained under each law, less one. Runs are stored line by line; what is
+Every model is fitted once, under the train mechanism of the shift suite, and tested under its ten mechanisms. Regret is
+its error over that of LightGBM retrained under each mechanism, less one. Runs are stored line by line; what is
 there is not run again, so a stopped run goes on where it was. King County and air quality are read from the
 data folder (STABLEMISS_DATA); CatBoost joins if it is installed.
 
@@ -29,9 +29,9 @@ from sklearn.pipeline import make_pipeline
 
 from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingClassifier, MissingRegressor
 from stablemiss.datasets import load_air_quality, load_house_sales
-from stablemiss.evaluation.suite import REFERENCE, TRAIN_LAW, regret_under_shift
+from stablemiss.evaluation.suite import REFERENCE, TRAIN_MECHANISM, regret_under_shift
 from stablemiss.methods import Boosting, EMMixture, NeuMiss, StableMiss
-from stablemiss.progress import Bar
+from stablemiss.progress import ProgressBar
 
 RESULTS = Path(__file__).parent / "results" / "anymask.jsonl"
 
@@ -62,7 +62,7 @@ TITLES = {
 LABELS = (
     "AnyMask",
     "AnyMask, fast",
-    "LightGBM, thinned",
+    "LightGBM, masked copies",
     "LightGBM",
     "HistGradientBoosting",
     "CatBoost",
@@ -87,7 +87,7 @@ def models(is_classes: bool, seed: int) -> dict[str, Any]:
         "AnyMask": anymask(random_state=seed),
         "AnyMask, fast": anymask(budget="fast", random_state=seed),
         "LightGBM": ours(Boosting()),
-        "LightGBM, thinned": ours(Boosting(thinning=6)),
+        "LightGBM, masked copies": ours(Boosting(masked_copies=6)),
         "HistGradientBoosting": trees(early_stopping=True, random_state=seed),
         "IterativeImputer + LightGBM": make_pipeline(
             IterativeImputer(random_state=seed, keep_empty_features=True),
@@ -113,7 +113,7 @@ def ratios(row: dict, reference: dict) -> dict[str, float]:
 
 
 class Scores(NamedTuple):
-    """One model on one table: regret per law, averaged over seeds, and times as multiples of LightGBM's."""
+    """One model on one table: regret per mechanism, averaged over seeds, and times as multiples of LightGBM's."""
 
     seeds: int
     regrets: dict[str, float]
@@ -132,23 +132,26 @@ class Scores(NamedTuple):
 def scores(rows: list[dict], name: str) -> dict[str, Scores]:
     """Model → its scores on the table `name`."""
     rows = [row for row in rows if row["dataset"] == name]
-    laws = list(dict.fromkeys(row["law"] for row in rows))
+    mechanisms = list(dict.fromkeys(row["mechanism"] for row in rows))
     found = {}
     for model in [label for label in LABELS if any(row["model"] == label for row in rows)]:
         own = [row for row in rows if row["model"] == model]
-        regrets = {law: float(np.mean([row["regret"] for row in own if row["law"] == law])) for law in laws}
+        regrets = {
+            mechanism: float(np.mean([row["regret"] for row in own if row["mechanism"] == mechanism]))
+            for mechanism in mechanisms
+        }
         fit, predict = (float(np.median([row[key] for row in own])) for key in ("fit_ratio", "predict_ratio"))
         found[model] = Scores(len({row["seed"] for row in own}), regrets, fit, predict)
     return found
 
 
 def table(rows: list[dict], name: str) -> str:
-    """One line per model: regret under each law, mean and worst, and times."""
+    """One line per model: regret under each mechanism, mean and worst, and times."""
     found = scores(rows, name)
-    laws = list(next(iter(found.values())).regrets)
+    mechanisms = list(next(iter(found.values())).regrets)
     lines = [
-        _line("model (splits)", *laws, "mean", "worst", "fit", "predict"),
-        "|" + "---|" * (len(laws) + 5),
+        _line("model (splits)", *mechanisms, "mean", "worst", "fit", "predict"),
+        "|" + "---|" * (len(mechanisms) + 5),
     ]
     for model, own in found.items():
         cells = [f"{regret:+.1%}" for regret in (*own.regrets.values(), own.mean, own.worst)]
@@ -158,7 +161,7 @@ def table(rows: list[dict], name: str) -> str:
 
 
 def overview(rows: list[dict]) -> str:
-    """One line per model: mean (worst law; splits) on each table."""
+    """One line per model: mean (worst mechanism; splits) on each table."""
     found = {name: scores(rows, name) for name in TABLES}
     lines = [_line("", *TITLES.values()), "|" + "---|" * (len(TITLES) + 1)]
     for label in LABELS:
@@ -195,12 +198,14 @@ def main() -> None:
             for label, model in wanted.items():
                 print(f"{name}, seed {seed}: {label}", flush=True)
                 rows = regret_under_shift(
-                    *TABLES[name](), {label: model}, dataset=name, seed=seed, progress=Bar()
+                    *TABLES[name](), {label: model}, dataset=name, seed=seed, progress=ProgressBar()
                 )
                 is_known = {REFERENCE} & {
                     row["model"] for row in stored(RESULTS) if (row["dataset"], row["seed"]) == (name, seed)
                 }
-                [reference] = [r for r in rows if (r["model"], r["law"]) == (REFERENCE, TRAIN_LAW)]
+                [reference] = [
+                    r for r in rows if (r["model"], r["mechanism"]) == (REFERENCE, TRAIN_MECHANISM)
+                ]
                 new = (row for row in rows if row["model"] not in is_known)
                 add(RESULTS, (row | ratios(row, reference) for row in new))
     known = [name for name in TABLES if any(row["dataset"] == name for row in stored(RESULTS))]

@@ -1,6 +1,6 @@
 """What AnyMask costs: time to fit and to predict beside LightGBM, memory, and how both grow with rows.
 
-The first table is about King County house sales under the suite's train law (17,290 rows, 18 columns; a
+The first table is about King County house sales under the suite's train mechanism (17,290 rows, 18 columns; a
 synthetic table of that shape if STABLEMISS_DATA is not set): times as ratios to LightGBM with early stopping
 in the same repeat. Processor time leaves out what other processes took meanwhile. The second table is about
 synthetic tables of 18 columns and ever more rows. Each fit has a process of its own, so that the peak of its
@@ -33,7 +33,7 @@ from stablemiss import AnyMaskRegressor, MissingRegressor
 from stablemiss.data import Floats
 from stablemiss.datasets import load_house_sales
 from stablemiss.evaluation.provenance import describe, versions
-from stablemiss.evaluation.suite import TRAIN_LAW, shift_suite
+from stablemiss.evaluation.suite import TRAIN_MECHANISM, shift_suite
 from stablemiss.methods import Boosting
 from stablemiss.missingness import MCARIndependent, Only
 
@@ -65,7 +65,7 @@ def write_table(table: str, n_rows: int, folder: str) -> None:
         house = load_house_sales(n_features=N_COLUMNS)
         rows = rng.permutation(len(house.X))[:n_rows]
         X, y = house.X[rows], house.y[rows]
-        law = shift_suite(X, y, rng)[TRAIN_LAW]
+        mechanism = shift_suite(X, y, rng)[TRAIN_MECHANISM]
     else:
         # Correlated columns, some of them skewed or in steps, and a target that bends and interacts.
         factors = rng.normal(size=(n_rows, 6))
@@ -74,8 +74,8 @@ def write_table(table: str, n_rows: int, folder: str) -> None:
         X[:, 4:8] = np.round(X[:, 4:8])
         y = X[:, 8] * (X[:, 4] > 0) + np.sin(2 * X[:, 9]) + np.log1p(X[:, 0]) + X[:, 10:] @ rng.normal(size=8)
         y += 0.5 * rng.normal(size=n_rows)
-        law = Only(MCARIndependent(0.3, spread=0), range(0, N_COLUMNS, 2))
-    hidden = law.hide(X, rng)
+        mechanism = Only(MCARIndependent(0.3, spread=0), range(0, N_COLUMNS, 2))
+    hidden = mechanism.hide(X, rng)
     np.save(f"{folder}/X.npy", hidden)
     np.save(f"{folder}/y.npy", y)
     # Predicted under masks that training did not have.

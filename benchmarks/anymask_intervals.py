@@ -1,7 +1,7 @@
 """Do AnyMask's intervals cover what they say when the missingness changes, and how wide are they?
 
-Fitted once per table and seed, under the train law of the shift suite, and asked for intervals of 90% under
-its ten laws. Coverage is counted overall and by the number of missing columns, in groups of at least 200
+Fitted once per table and seed, under the train mechanism of the shift suite, and asked for intervals of 90% under
+its ten mechanisms. Coverage is counted overall and by the number of missing columns, in groups of at least 200
 rows; a group of 200 is uncertain by ±2 points. Beside it stands plain split conformal prediction around the
 same predictions: one margin for all rows, from the same held-out rows under the masks that these have. Runs
 are stored line by line; what is there is not run again. King County and air quality are read from the data
@@ -29,7 +29,7 @@ from stablemiss.data import Bools, Floats
 from stablemiss.datasets import load_air_quality, load_house_sales
 from stablemiss.estimators.rows import split_rows
 from stablemiss.evaluation.provenance import describe, versions
-from stablemiss.evaluation.suite import TRAIN_LAW, shift_suite
+from stablemiss.evaluation.suite import TRAIN_MECHANISM, shift_suite
 from stablemiss.seeding import to_rng
 
 RESULTS = Path(__file__).parent / "results" / "anymask_intervals.jsonl"
@@ -40,16 +40,16 @@ OURS, PLAIN = "AnyMask", "split conformal"
 
 
 def run(table: str, seed: int, budget: Any) -> list[dict]:
-    """One fit, and a row for each law and kind of interval."""
+    """One fit, and a row for each mechanism and kind of interval."""
     data = TABLES[table]()
     X, y = data.X, data.y
-    # The same split, laws and holes as in the benchmark of regret.
-    split_seed, law_seed, train_seed, test_seed = np.random.SeedSequence(seed).spawn(4)
+    # The same split, mechanisms and holes as in the benchmark of regret.
+    split_seed, mechanism_seed, train_seed, test_seed = np.random.SeedSequence(seed).spawn(4)
     train, test = train_test_split(
         np.arange(len(X)), test_size=0.2, random_state=int(split_seed.generate_state(1)[0])
     )
-    laws = shift_suite(X[train], y[train], np.random.default_rng(law_seed))
-    X_train = laws[TRAIN_LAW].hide(X[train], np.random.default_rng(train_seed))
+    mechanisms = shift_suite(X[train], y[train], np.random.default_rng(mechanism_seed))
+    X_train = mechanisms[TRAIN_MECHANISM].hide(X[train], np.random.default_rng(train_seed))
     model = AnyMaskRegressor(budget=budget, random_state=seed)
     start = perf_counter()
     model.fit(X_train, y[train])
@@ -58,8 +58,8 @@ def run(table: str, seed: int, budget: Any) -> list[dict]:
     _, held_out = split_rows(np.zeros(len(train)), model.validation_fraction, to_rng(seed))
     margin = plain_margin(np.abs(model.predict(X_train[held_out]) - y[train][held_out]))
     rows = []
-    for name, law in laws.items():
-        hidden = law.hide(X[test], np.random.default_rng(test_seed))
+    for name, mechanism in mechanisms.items():
+        hidden = mechanism.hide(X[test], np.random.default_rng(test_seed))
         start = perf_counter()
         ours = model.predict_interval(hidden, COVERAGE)
         seconds = perf_counter() - start
@@ -71,8 +71,8 @@ def run(table: str, seed: int, budget: Any) -> list[dict]:
             rows.append(
                 {
                     "dataset": table,
-                    "law": name,
-                    "law_config": describe(law),
+                    "mechanism": name,
+                    "mechanism_config": describe(mechanism),
                     "intervals": kind,
                     "coverage": float(covered.mean()),
                     "width": float(np.diff(bounds).mean()),
@@ -121,15 +121,15 @@ def pooled(groups: list[dict[str, list[int]]]) -> dict[str, list[int]]:
 
 
 def table(rows: list[dict], name: str, budget: str) -> str:
-    """One line per law, over all seeds; the number of groups in brackets."""
+    """One line per mechanism, over all seeds; the number of groups in brackets."""
     rows = [row for row in rows if row["dataset"] == name and row["budget"] == budget]
-    heads = ["law", "coverage", "groups of all seeds", "groups of single seeds", "width"]
+    heads = ["mechanism", "coverage", "groups of all seeds", "groups of single seeds", "width"]
     heads += ["plain: coverage", "groups of all seeds", "width", "width / plain"]
     lines = [heads, ["---"] * len(heads)]
-    for law in dict.fromkeys(row["law"] for row in rows):
-        cells, widths = [law], []
+    for mechanism in dict.fromkeys(row["mechanism"] for row in rows):
+        cells, widths = [mechanism], []
         for kind in (OURS, PLAIN):
-            own = [row for row in rows if row["law"] == law and row["intervals"] == kind]
+            own = [row for row in rows if row["mechanism"] == mechanism and row["intervals"] == kind]
             groups = [row["groups"] for row in own]
             widths.append(np.mean([row["width"] for row in own]))
             cells += [f"{np.mean([row['coverage'] for row in own]):.3f}", extremes([pooled(groups)])]

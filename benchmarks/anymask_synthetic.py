@@ -25,8 +25,8 @@ from stablemiss.datasets import make_gaussian, make_gaussian_ind, make_gaussian_
 from stablemiss.evaluation.provenance import describe
 from stablemiss.evaluation.shift import score_under_shift
 from stablemiss.methods import AnyMask
-from stablemiss.missingness import LAWS, LEVELS
-from stablemiss.progress import Bar
+from stablemiss.missingness import LEVELS, MECHANISMS
+from stablemiss.progress import ProgressBar
 
 RESULTS = Path(__file__).parent / "results" / "anymask_synthetic.jsonl"
 POPULATIONS = {
@@ -36,7 +36,7 @@ POPULATIONS = {
 }
 
 
-# Most telling first, since a fit takes minutes.
+# Most importance first, since a fit takes minutes.
 ORDER = (0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6)
 
 
@@ -44,20 +44,20 @@ class Setting(NamedTuple):
     """What is drawn, how it is hidden in training, and how in the test."""
 
     dataset: str
-    law: str
+    mechanism: str
     level: float
-    test_law: str
+    test_mechanism: str
 
 
 def settings() -> list[tuple[Setting, ...]]:
-    """Groups that differ in the test law only, so that one fit serves all of a group."""
+    """Groups that differ in the test mechanism only, so that one fit serves all of a group."""
     groups = [
         (Setting("Gaussian", "mcar_window", 0.5, "mcar_window"),),
         (Setting("Gaussian", "mar", 0.5, "mar"),),
         (Setting("Gaussian-Ind", "mcar_independent", 0.5, "mcar_independent"),),
     ]
     for level in ORDER:
-        # Of the two laws, trained under MCAR it is tested under itself at one level only.
+        # Of the two mechanisms, trained under MCAR it is tested under itself at one level only.
         own = ("mcar_window", "mar") if level == 0.5 else ("mar",)
         groups.append(tuple(Setting("Gaussian-Mix", "mar", level, test) for test in ("mar", "mcar_window")))
         groups.append(tuple(Setting("Gaussian-Mix", "mcar_window", level, test) for test in own))
@@ -92,7 +92,7 @@ def table(rows: list[dict]) -> str:
             gaps = [
                 np.mean([row["gap_share"] for row in own if row["test_level"] == level]) for level in LEVELS
             ]
-            name = f"{setting.dataset}, {setting.law} {setting.level:.0%}, {setting.test_law}"
+            name = f"{setting.dataset}, {setting.mechanism} {setting.level:.0%}, {setting.test_mechanism}"
             n = len({row["seed"] for row in own})
             lines.append(f"| {name} ({n}) | " + " | ".join(f"{gap:.1%}" for gap in gaps) + " |")
     return "\n".join(lines)
@@ -112,12 +112,12 @@ def main() -> None:
         print(instance, *setting, flush=True)
         rows = score_under_shift(
             POPULATIONS[setting.dataset](random_state=instance),
-            LAWS[setting.law](setting.level),
+            MECHANISMS[setting.mechanism](setting.level),
             {"anymask": FittedOnce()},
             dataset=setting.dataset,
-            test_law=LAWS[setting.test_law](setting.level),
+            test_mechanism=MECHANISMS[setting.test_mechanism](setting.level),
             seed=instance,
-            progress=Bar(),
+            progress=ProgressBar(),
         )
         for row in rows:
             if row["method"] == "anymask":

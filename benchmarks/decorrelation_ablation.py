@@ -1,8 +1,8 @@
 """Do decorrelating row weights help? Gaussian-Mix, MAR, trained at 10% missing (the paper's Figure 2).
 
 Fits StableMiss with each setting of the row weights to the same instances, the network starting alike, always
-with early stopping, and scores it three ways: on rows of the training law; on such rows of which further
-observed cells are hidden at random (re-masked, which needs no knowledge of the test law and so may choose a
+with early stopping, and scores it three ways: on rows of the training mechanism; on such rows of which further
+observed cells are hidden at random (re-masked, which needs no knowledge of the test mechanism and so may choose a
 default); and at nine test levels against the exact Bayes predictor.
 
 Every fit is one line in a file of results; what is there already is not fitted again, so a stopped run goes
@@ -31,7 +31,7 @@ from stablemiss.decorrelation import Weighting
 from stablemiss.evaluation.provenance import describe, versions
 from stablemiss.methods import StableMiss
 from stablemiss.missingness import LEVELS, MAR
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 
 RESULTS = Path(__file__).parent / "results" / "decorrelation_ablation.jsonl"
 N_TRAIN, N_TEST, TRAIN_LEVEL = 16384, 8192, 0.1
@@ -40,7 +40,7 @@ N_TRAIN, N_TEST, TRAIN_LEVEL = 16384, 8192, 0.1
 class Shuffled(StableMiss):
     """The learnt weights dealt out to the rows at random: only the price of uneven weights is left."""
 
-    def weigh(self, train: MaskedData, rng: np.random.Generator, progress: Silence) -> Weighting:
+    def weigh(self, train: MaskedData, rng: np.random.Generator, progress: Progress) -> Weighting:
         found = super().weigh(train, rng, progress)
         return replace(found, weight=rng.permutation(found.weight))
 
@@ -70,10 +70,10 @@ def run(instance: int, name: str) -> dict:
     population = make_gaussian_mix(random_state=instance)
     train_rng, fresh_rng, mask_rng = map(np.random.default_rng, np.random.SeedSequence(instance).spawn(3))
     X, y = population.draw(N_TRAIN, train_rng)
-    law = MAR(TRAIN_LEVEL).fit(X, train_rng)
-    X = law.hide(X, train_rng)
+    mechanism = MAR(TRAIN_LEVEL).fit(X, train_rng)
+    X = mechanism.hide(X, train_rng)
     fresh, target = population.draw(N_TEST, fresh_rng)
-    as_trained = law.hide(fresh, mask_rng)
+    as_trained = mechanism.hide(fresh, mask_rng)
     # Of each row a share of its own, anything from none to all, is hidden further.
     dropped = mask_rng.uniform(size=fresh.shape) < mask_rng.uniform(size=(N_TEST, 1))
     remasked = np.where(dropped, np.nan, as_trained)
@@ -93,7 +93,7 @@ def run(instance: int, name: str) -> dict:
     }
     level_rng = int(mask_rng.integers(2**31))
     for level in LEVELS:
-        hidden = law.at(level).hide(fresh, np.random.default_rng(level_rng))
+        hidden = mechanism.at(level).hide(fresh, np.random.default_rng(level_rng))
         optimal = root_mean_squared_error(population.bayes(hidden), target)
         row[f"gap_{level}"] = root_mean_squared_error(model.predict(hidden), target) - optimal
         row[f"optimal_{level}"] = optimal

@@ -6,7 +6,7 @@ bare Cholesky-plus-inverse passes over matrices of the same shapes, on the same 
 same for passes over whole 51 × 51 matrices (what padding every mask to one shape would factor), and the gap
 to the Bayes-optimal predictor at nine test levels.
 
-    python benchmarks/em_mixture.py [--seed 0] [--rows 4096 16384 65536] [--law mar] [--level 0.5]
+    python benchmarks/em_mixture.py [--seed 0] [--rows 4096 16384 65536] [--mechanism mar] [--level 0.5]
 """
 
 from __future__ import annotations
@@ -19,19 +19,21 @@ import numpy as np
 import torch
 
 from stablemiss.datasets import Population, make_gaussian_mix
-from stablemiss.missingness import LAWS, LEVELS, Law
+from stablemiss.missingness import LEVELS, MECHANISMS, Mechanism
 from stablemiss.mixture import GaussianMixture, MixtureFit, Rows
 from stablemiss.mixture.em import Parameters, Sums
 from stablemiss.mixture.workers import Workers
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 
 N_TEST = 8192
 
 
-def make_rows(population: Population, law: Law, n: int, rng: np.random.Generator) -> tuple[Rows, Rows, dict]:
+def make_rows(
+    population: Population, mechanism: Mechanism, n: int, rng: np.random.Generator
+) -> tuple[Rows, Rows, dict]:
     """Training and validation rows (85 : 15), standardised, the target in the last column."""
     X, y = population.draw(n, rng)
-    X = law.hide(X, rng)
+    X = mechanism.hide(X, rng)
     scale = {"mean": np.nanmean(X, axis=0), "sd": np.nanstd(X, axis=0), "y_mean": y.mean(), "y_sd": y.std()}
     values = np.column_stack([(X - scale["mean"]) / scale["sd"], (y - y.mean()) / y.std()])
     mask, cut = ~np.isnan(values), n * 15 // 100
@@ -83,13 +85,17 @@ def bare_pass(rows: Rows, n_components: int, whole: bool = False) -> float:
 
 
 def gaps(
-    mixture: GaussianMixture, scale: dict, population: Population, law: Law, rng: np.random.Generator
+    mixture: GaussianMixture,
+    scale: dict,
+    population: Population,
+    mechanism: Mechanism,
+    rng: np.random.Generator,
 ) -> list[float]:
     """Share by which the mixture's RMSE exceeds the Bayes-optimal one, at each test level."""
     result = []
     for level in LEVELS:
         X, y = population.draw(N_TEST, rng)
-        X = law.at(level).hide(X, rng)
+        X = mechanism.at(level).hide(X, rng)
         values = np.column_stack([(X - scale["mean"]) / scale["sd"], np.full(N_TEST, np.nan)])
         output = mixture.conditional_mean(values, ~np.isnan(values), np.array([X.shape[1]]))[:, 0]
         ours = np.sqrt(np.mean((output * scale["y_sd"] + scale["y_mean"] - y) ** 2))
@@ -103,21 +109,23 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rows", type=int, nargs="+", default=[4096, 16384, 65536])
-    parser.add_argument("--law", choices=sorted(LAWS), default="mar")
+    parser.add_argument("--mechanism", choices=sorted(MECHANISMS), default="mar")
     parser.add_argument("--level", type=float, default=0.5)
     parser.add_argument("--components", type=int, default=3)
     options = parser.parse_args()
 
     population = make_gaussian_mix(random_state=options.seed)
-    print(f"Gaussian-Mix, 50 features, {options.law} {options.level:.0%}, seed {options.seed}, ", end="")
+    print(
+        f"Gaussian-Mix, 50 features, {options.mechanism} {options.level:.0%}, seed {options.seed}, ", end=""
+    )
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}")
     heads = ("rows", "seconds", "E-steps", "µs each", "to bare", "to whole")
     print(" ".join(f"{head:>8}" for head in heads), "  gap to Optimal at 10…90%")
     for n in options.rows:
         rng = np.random.default_rng(options.seed)
-        law = LAWS[options.law](options.level).fit(population.draw(20000, rng)[0], rng)
-        train, valid, scale = make_rows(population, law, n, rng)
-        fit = CountedFit(train, valid, 1, tolerance=3e-4, max_steps=150, rng=rng, progress=Silence())
+        mechanism = MECHANISMS[options.mechanism](options.level).fit(population.draw(20000, rng)[0], rng)
+        train, valid, scale = make_rows(population, mechanism, n, rng)
+        fit = CountedFit(train, valid, 1, tolerance=3e-4, max_steps=150, rng=rng, progress=NullProgress())
         start = time.perf_counter()
         fit.fit(options.components, max_components=options.components, ridge=None)
         mixture = fit.refresh()
@@ -127,7 +135,7 @@ def main() -> None:
             for of_all in (False, True)
         )
         matrices = sum(count * len(rows) * k for (rows, k), count in fit.passes.items())
-        levels = " ".join(f"{gap:6.2%}" for gap in gaps(mixture, scale, population, law, rng))
+        levels = " ".join(f"{gap:6.2%}" for gap in gaps(mixture, scale, population, mechanism, rng))
         each = seconds / matrices * 1e6
         numbers = f"{n:>8} {seconds:>8.1f} {fit.n_steps:>8} {each:>8.1f}"
         print(f"{numbers} {seconds / bare:>7.2f}× {seconds / whole:>7.2f}×   {levels}", flush=True)

@@ -28,7 +28,7 @@ from stablemiss import MissingRegressor
 from stablemiss.datasets import make_gaussian, make_gaussian_ind, make_gaussian_mix
 from stablemiss.evaluation.provenance import describe, versions
 from stablemiss.methods import METHODS
-from stablemiss.missingness import LAWS
+from stablemiss.missingness import MECHANISMS
 from stablemiss.torch_state import torch_threads
 
 RESULTS = Path(__file__).parent / "results" / "methods.jsonl"
@@ -42,14 +42,14 @@ N_ROWS, N_TEST_ROWS, N_COLUMNS, LEVEL = 16_384, 8_192, 50, 0.5
 
 def measure(setting: str, name: str, seed: int) -> dict[str, Any]:
     """One method fitted once, in the process that calls it."""
-    make, law_name = SETTINGS[setting]
+    make, mechanism_name = SETTINGS[setting]
     population = make(random_state=seed)
     train_rng, test_rng = (np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(2))
     X, y = population.draw(N_ROWS, train_rng)
-    law = LAWS[law_name](LEVEL).fit(X, train_rng)
-    hidden = law.hide(X, train_rng)
+    mechanism = MECHANISMS[mechanism_name](LEVEL).fit(X, train_rng)
+    hidden = mechanism.hide(X, train_rng)
     X_test, y_test = population.draw(N_TEST_ROWS, test_rng)
-    hidden_test = law.hide(X_test, test_rng)
+    hidden_test = mechanism.hide(X_test, test_rng)
     best = root_mean_squared_error(population.bayes(hidden_test), y_test)
     model = MissingRegressor(name, random_state=seed, on_unseen_missing="ignore")
     # One thread each, so that methods can be compared whatever else runs beside them.

@@ -29,7 +29,7 @@ from stablemiss.experiments.cells import Cell, Exam
 from stablemiss.experiments.exhibit import ABLATION
 from stablemiss.experiments.problems import draw_problem
 from stablemiss.methods import StableMiss
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.report.comparison import number, title_of
 from stablemiss.tasks import Regression
 from stablemiss.torch_state import torch_threads
@@ -43,7 +43,7 @@ class Setting(NamedTuple):
 
     name: str
     dataset: str
-    law: str
+    mechanism: str
     level: float
     test_levels: tuple[float, ...]
     labels: tuple[str, ...]
@@ -68,7 +68,7 @@ SETTINGS = (
 def measure(setting: Setting, label: str, n_epochs: int | None, instance: int) -> dict[str, Any]:
     """Fit once, for so many epochs or, with None, until the validation rows say stop."""
     budget = BUDGETS["standard"]
-    cell = Cell(budget.name, setting.dataset, setting.law, setting.level, instance, label)
+    cell = Cell(budget.name, setting.dataset, setting.mechanism, setting.level, instance, label)
     problem = draw_problem(cell, budget)
     center, scale = np.nanmean(problem.X, axis=0), np.nanstd(problem.X, axis=0)
     task = Regression.of(problem.y)
@@ -80,14 +80,14 @@ def measure(setting: Setting, label: str, n_epochs: int | None, instance: int) -
     # Validation rows, if there are any, are the last: all rows were drawn alike.
     n = round(len(problem.X) * (1 - problem.validation_fraction)) if n_epochs is None else len(problem.X)
     train, valid = scaled(problem.X[:n], target[:n]), scaled(problem.X[n:], target[n:])
-    _, parameters = settings_of(label, setting.law, is_real=False, budget=budget)
+    _, parameters = settings_of(label, setting.mechanism, is_real=False, budget=budget)
     if n_epochs is not None:
         # Without validation rows the training loss decides which epoch is best.
         parameters |= {"batch_size": 64, "weight_decay": 0.0, "max_epochs": n_epochs, "patience": n_epochs}
     method = StableMiss(**parameters)
-    tests = {level: problem.tests[Exam(setting.law, level)] for level in setting.test_levels}
+    tests = {level: problem.tests[Exam(setting.mechanism, level)] for level in setting.test_levels}
     with torch_threads(1):
-        predictor = method.fit(train, valid, task, np.random.default_rng(cell.seed), Silence())
+        predictor = method.fit(train, valid, task, np.random.default_rng(cell.seed), NullProgress())
 
         def error(rows: Floats, y: Floats) -> float:
             part = scaled(rows, task.encode(y))

@@ -6,8 +6,8 @@ import pytest
 
 from stablemiss.data import MaskedData
 from stablemiss.estimators.archive import read_tree, write_tree
-from stablemiss.intervals import FEWEST_ROWS, Spread
-from stablemiss.missingness import Thinning
+from stablemiss.intervals import FEWEST_ROWS, ConformalCalibrator
+from stablemiss.missingness import MaskAugmentation
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -41,13 +41,13 @@ def log_odds(values, mask):
 
 def spread_of(values, target, outputs, rng, n_copies=N_COPIES, weight=None):
     data = MaskedData.of(values, np.ones(values.shape, dtype=bool), target, weight)
-    judged = Thinning.of(data.groups).copies(data, n_copies - 1, rng)
+    judged = MaskAugmentation.of(data.groups).copies(data, n_copies - 1, rng)
     task = Regression.of(target) if target.ndim == 2 else Classification.of(target)
-    return Spread.of(outputs(judged.values, judged.mask), judged, task, n_copies, rng)
+    return ConformalCalibrator.of(outputs(judged.values, judged.mask), judged, task, n_copies, rng)
 
 
 def masks(n, d, rng):
-    """Laws that the judged rows do not have: nothing, much, and the most telling column alone."""
+    """Mechanisms that the judged rows do not have: nothing, much, and the most importance column alone."""
     outage = np.ones((n, d), dtype=bool)
     outage[:, 0] = False
     return {
@@ -69,26 +69,26 @@ def fitted():
     return spread_of(*numbers(300, rng), sums, rng)
 
 
-def test_intervals_cover_what_they_say_under_every_law_and_for_every_number_of_missing_columns():
+def test_intervals_cover_what_they_say_under_every_mechanism_and_for_every_number_of_missing_columns():
     found: dict[tuple, list[float]] = {}
     for seed in range(4):
         rng = to_rng(seed)
         spread = spread_of(*numbers(1500, rng), sums, rng)
         values, target = numbers(4000, rng)
-        for law, mask in masks(*values.shape, rng).items():
+        for mechanism, mask in masks(*values.shape, rng).items():
             for coverage in (0.5, 0.9):
                 ok = covered(spread.interval(values * mask, mask, sums(values, mask), coverage), target)
                 n_missing = (~mask).sum(axis=1)
                 for number in np.unique(n_missing):
                     rows = n_missing == number
                     if rows.sum() >= 200:
-                        found.setdefault((law, number, coverage), []).append(ok[rows].mean())
+                        found.setdefault((mechanism, number, coverage), []).append(ok[rows].mean())
     for (_, _, coverage), shares in found.items():
         assert np.mean(shares) == pytest.approx(coverage, abs=0.03 if coverage == 0.9 else 0.06)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sets_cover_what_they_say_under_every_law_and_for_every_number_of_missing_columns(seed):
+def test_sets_cover_what_they_say_under_every_mechanism_and_for_every_number_of_missing_columns(seed):
     rng = to_rng(seed)
     spread = spread_of(*classes(2000, rng), log_odds, rng)
     values, target = classes(6000, rng)
@@ -114,7 +114,7 @@ def test_with_few_rows_coverage_is_that_of_the_order_statistic():
         rng = to_rng(seed)
         target = rng.standard_t(3, size=(19, 1))
         judged = MaskedData.of(np.zeros((19, 1)), np.ones((19, 1)), target)
-        spread = Spread.of(np.zeros((19, 1)), judged, Regression.of(target), 1, rng)
+        spread = ConformalCalibrator.of(np.zeros((19, 1)), judged, Regression.of(target), 1, rng)
         new = spread.interval(np.zeros((1, 1)), np.ones((1, 1), dtype=bool), np.zeros((1, 1)), 0.9)
         hits.append(abs(rng.standard_t(3)) <= new[0, 0, 1])
     assert np.mean(hits) == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / 3000))
@@ -130,9 +130,9 @@ def test_intervals_widen_by_what_the_missing_column_tells_not_by_how_many_are_mi
         mask = np.ones(values.shape, dtype=bool)
         mask[:, lost] = False
         widths.append(np.ptp(spread.interval(values * mask, mask, sums(values, mask), 0.9), axis=2).mean())
-    complete, useless, telling = widths
+    complete, useless, importance = widths
     assert useless < 1.25 * complete
-    assert telling > 1.8 * useless
+    assert importance > 1.8 * useless
 
 
 def test_higher_coverage_gives_wider_intervals_and_larger_sets(fitted):
@@ -163,7 +163,7 @@ def test_same_seed_same_spread_and_a_stored_one_answers_bit_for_bit_alike(
 ) -> None:
     first, second = (spread_of(*kind(200, to_rng(3)), outputs, to_rng(4)) for _ in range(2))
     write_tree(tmp_path / "spread", first.state())
-    stored = Spread.from_state(read_tree(tmp_path / "spread"))
+    stored = ConformalCalibrator.from_state(read_tree(tmp_path / "spread"))
     values, _ = kind(100, to_rng(5))
     mask = to_rng(6).random(values.shape) < 0.6
     for other in (second, stored):
@@ -196,7 +196,7 @@ def test_from_any_number_of_rows_intervals_are_finite_and_sets_are_not_empty(n, 
 def test_beyond_what_the_rows_can_tell_intervals_grow_with_the_odds():
     """One error is exceeded by the next with probability 1/2; a tenth of that takes five times as far."""
     judged = MaskedData.of(np.zeros((1, 1)), np.ones((1, 1)), np.array([[2.0]]))
-    spread = Spread.of(np.zeros((1, 1)), judged, Regression.of(np.array([2.0])), 1, to_rng(0))
+    spread = ConformalCalibrator.of(np.zeros((1, 1)), judged, Regression.of(np.array([2.0])), 1, to_rng(0))
     rows = np.zeros((1, 1)), np.ones((1, 1), dtype=bool), np.zeros((1, 1))
     assert spread.interval(*rows, 0.5).ravel().tolist() == [-2.0, 2.0]
     assert spread.interval(*rows, 0.9).ravel() == pytest.approx([-10.0, 10.0])
@@ -250,8 +250,8 @@ def test_columns_of_one_group_are_missing_as_one():
     wide = np.array([0, 1, 1, 1, 1])
     target = rng.normal(size=(500, 1))
     data = MaskedData.of(np.ones((500, 5)), np.ones((500, 5)), target, groups=wide)
-    judged = Thinning.of(wide).copies(data, 3, rng)
-    spread = Spread.of(np.zeros((2000, 1)), judged, Regression.of(target), 4, rng)
+    judged = MaskAugmentation.of(wide).copies(data, 3, rng)
+    spread = ConformalCalibrator.of(np.zeros((2000, 1)), judged, Regression.of(target), 4, rng)
     assert spread.level.max() == 2
     assert len(spread.bandwidth) == 3
 
@@ -267,9 +267,9 @@ def test_with_few_rows_a_complete_row_does_not_get_the_margin_of_an_empty_one():
     rng = to_rng(0)
     values, target = numbers(8, rng)
     whole = MaskedData.of(values, np.ones_like(values), target)
-    judged = Thinning.of(range(len(SLOPES))).copies(whole, N_COPIES - 1, rng)
+    judged = MaskAugmentation.of(range(len(SLOPES))).copies(whole, N_COPIES - 1, rng)
     task = Regression.of(target)
-    spread = Spread.of(sums(judged.values, judged.mask), judged, task, N_COPIES, rng)
+    spread = ConformalCalibrator.of(sums(judged.values, judged.mask), judged, task, N_COPIES, rng)
     mask = np.array([[True] * len(SLOPES), [False] * len(SLOPES)])
     bounds = spread.interval(np.zeros(mask.shape), mask, np.zeros((2, 1)), 0.95)[:, 0]
     complete, empty = bounds[:, 1] - bounds[:, 0]

@@ -1,6 +1,6 @@
 import pytest
 
-from stablemiss.progress import Bar, Silence
+from stablemiss.progress import NullProgress, ProgressBar
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def terminal(monkeypatch):
 
 
 def test_a_bar_shows_on_standard_error_and_not_on_standard_output(terminal, capsys):
-    bar = Bar()
+    bar = ProgressBar()
     bar.start("fitting", total=2)
     bar.update(1, "loss 0.5")
     bar.start("more")
@@ -24,7 +24,7 @@ def test_a_bar_shows_on_standard_error_and_not_on_standard_output(terminal, caps
 
 
 def test_a_finished_bar_says_nothing_more(terminal, capsys):
-    bar = Bar()
+    bar = ProgressBar()
     bar.start("fitting")
     bar.finish()
     capsys.readouterr()
@@ -34,7 +34,7 @@ def test_a_finished_bar_says_nothing_more(terminal, capsys):
 
 
 def test_silence_says_nothing(terminal, capsys):
-    progress = Silence()
+    progress = NullProgress()
     progress.start("fitting", total=2)
     progress.update(1, "loss 0.5")
     progress.finish()

@@ -1,6 +1,6 @@
 import pytest
 
-from stablemiss.text import date_entry, stray_entry
+from stablemiss.text import looks_like_dates, non_numeric_entry
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from stablemiss.text import date_entry, stray_entry
     ],
 )
 def test_a_stray_entry_is_one_among_many_numbers(entries, stray):
-    assert stray_entry(entries) == stray
+    assert non_numeric_entry(entries) == stray
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_a_stray_entry_is_one_among_many_numbers(entries, stray):
     ],
 )
 def test_dates_are_known_where_all_entries_are_dates(entries, date):
-    assert date_entry(entries) == date
+    assert looks_like_dates(entries) == date

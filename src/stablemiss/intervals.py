@@ -2,7 +2,7 @@
 
 Plain split conformal prediction takes one margin from held-out rows. It is right on average, under the masks
 those rows have, and wrong as soon as other cells are missing. Here the held-out rows are judged under many
-masks, by thinning; trees learn from them how large errors are where these cells with these values are
+masks, by augmentation; trees learn from them how large errors are where these cells with these values are
 observed; and the margin comes from rows that miss about as many columns.
 """
 
@@ -18,7 +18,7 @@ from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 
-# Most thinned rows to learn from: time and file stay small however long the table.
+# Most augmented rows to learn from: time and file stay small however long the table.
 MOST_ROWS = 25_000
 # Most cells in them, for very wide tables.
 MOST_CELLS = 4_000_000
@@ -52,7 +52,7 @@ BANDWIDTH = 0.06
 N_CONFIDENCES = 20
 
 
-class Spread:
+class ConformalCalibrator:
     """Errors of a fitted predictor under many masks, and the margins that follow from them.
 
     A **score** says how badly a row was predicted. For numbers it is the absolute error as a multiple of what
@@ -87,7 +87,7 @@ class Spread:
     >>> values, mask = rng.normal(size=(600, 1)), rng.random((600, 1)) < 0.5
     >>> judged = MaskedData.of(values, mask, values)
     >>> outputs = judged.values  # the mean where the value is hidden
-    >>> spread = Spread.of(outputs, judged, Regression.of(values), n_copies=1, rng=rng)
+    >>> spread = ConformalCalibrator.of(outputs, judged, Regression.of(values), n_copies=1, rng=rng)
     >>> interval = spread.interval(np.zeros((2, 1)), np.array([[True], [False]]), np.zeros((2, 1)), 0.9)
     >>> np.diff(interval[:, 0]).round().ravel().tolist()
     [0.0, 3.0]

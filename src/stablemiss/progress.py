@@ -1,46 +1,90 @@
-"""How long work tells what it is doing.
+"""Progress reporting.
 
-Whoever computes says ``start`` once per piece of work, ``update`` as it goes and ``finish`` at the end;
-whoever called decides whether that becomes a bar, a log line or silence.
+Code that runs for long calls ``start`` once per task, ``update`` as it proceeds and ``finish`` at the end. The
+caller decides whether that becomes a progress bar, log lines or nothing.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as RichProgress
 
 
-class Silence:
-    """Progress that shows nothing, and the interface of all progress.
+class Progress(ABC):
+    """Interface of all progress reporting."""
+
+    @abstractmethod
+    def start(self, what: str, total: int | None = None) -> None:
+        """Begin a task.
+
+        Parameters
+        ----------
+        what : str
+            Name of the task, as shown to the user.
+        total : int, default=None
+            Number of steps. None means that it is not known.
+        """
+
+    @abstractmethod
+    def update(self, done: int, note: str = "") -> None:
+        """Report that `done` steps of the current task are finished.
+
+        Parameters
+        ----------
+        done : int
+            Number of finished steps.
+        note : str, default=""
+            A short fact to show beside the bar, such as the current loss.
+        """
+
+    @abstractmethod
+    def finish(self) -> None:
+        """End the current task."""
+
+
+class NullProgress(Progress):
+    """Progress reporting that shows nothing.
+
+    See Also
+    --------
+    ProgressBar : Shows a bar on standard error.
 
     Examples
     --------
-    >>> progress = Silence()
+    >>> progress = NullProgress()
     >>> progress.start("fitting", total=3)
     >>> progress.update(1, "loss 0.5")
     >>> progress.finish()
     """
 
     def start(self, what: str, total: int | None = None) -> None:
-        """Begin a piece of work with `total` steps (None: unknown)."""
+        pass
 
     def update(self, done: int, note: str = "") -> None:
-        """`done` steps of the current piece are over; `note` is a short fact such as a loss."""
+        pass
 
     def finish(self) -> None:
-        """The current piece of work is over."""
+        pass
 
 
-class Bar(Silence):
-    """A progress bar on standard error, one at a time, gone when the work is done."""
+class ProgressBar(Progress):
+    """A progress bar on standard error, one at a time, removed when its task ends.
+
+    See Also
+    --------
+    NullProgress : Shows nothing.
+    """
 
     def __init__(self) -> None:
-        self._progress: Progress | None = None
+        self._progress: RichProgress | None = None
         self._task: TaskID | None = None
 
     def start(self, what: str, total: int | None = None) -> None:
         self.finish()
-        self._progress = Progress(
+        self._progress = RichProgress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),

@@ -25,14 +25,14 @@ def is_number(entry: str) -> bool:
     return True
 
 
-def stray_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
+def non_numeric_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
     """An entry that is no number, where more than `share` of all are numbers: most likely a slip.
 
     Examples
     --------
-    >>> stray_entry([*"123456789", "10", "unknown"])
+    >>> non_numeric_entry([*"123456789", "10", "unknown"])
     'unknown'
-    >>> stray_entry(["12", "12b", "kitchen"]) is None
+    >>> non_numeric_entry(["12", "12b", "kitchen"]) is None
     True
     """
     counts = Counter(entries)
@@ -40,12 +40,12 @@ def stray_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
     return next(iter(strays)) if strays and sum(strays.values()) < (1 - share) * counts.total() else None
 
 
-def date_entry(entries: Iterable[str]) -> str | None:
+def looks_like_dates(entries: Iterable[str]) -> str | None:
     """The first entry, where all of them are dates in figures.
 
     Examples
     --------
-    >>> date_entry(["31/12/2020", "1/1/2021 12:30"])
+    >>> looks_like_dates(["31/12/2020", "1/1/2021 12:30"])
     '31/12/2020'
     """
     entries = list(dict.fromkeys(entries))

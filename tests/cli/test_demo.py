@@ -4,7 +4,7 @@ from stablemiss.experiments.demo import DEMO_METHODS
 
 
 def test_a_small_demo_prints_progress_and_the_table_and_writes_the_report(run, tmp_path):
-    result = run("demo", "--rows", 200, "--seed", 1, "--law", "mcar_window", "--output", "my.html")
+    result = run("demo", "--rows", 200, "--seed", 1, "--mechanism", "mcar_window", "--output", "my.html")
     assert result.exit_code == 0, result.output
     for name in (*DEMO_METHODS, "constant", "linear", "Optimal, RMSE"):
         assert name in result.stdout
@@ -17,7 +17,10 @@ def test_a_small_demo_prints_progress_and_the_table_and_writes_the_report(run, t
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--law", "mnar"], "law should be one of mar, mcar_window, mcar_independent, but is 'mnar'."),
+        (
+            ["--mechanism", "mnar"],
+            "mechanism should be one of mar, mcar_window, mcar_independent, but is 'mnar'.",
+        ),
         (["--train-level", "10"], "train_level should lie between 0 and 1"),
         (["--output", "no/report.html"], "The folder no for report.html does not exist"),
     ],

@@ -18,7 +18,7 @@ def test_the_best_parameters_are_written_and_fit_takes_them(run, houses):
     with open("best.json") as file:
         params = json.load(file)
     assert params["n_trees"] == 10
-    assert params.keys() > {"thinning", "learning_rate", "n_leaves"}
+    assert params.keys() > {"masked_copies", "learning_rate", "n_leaves"}
     fitted = run("fit", houses, "--target", "price", "--method", "boosting", "--params", "best.json")
     assert fitted.exit_code == 0, fitted.output
     assert load_model("model.stablemiss").method_.n_leaves == params["n_leaves"]

@@ -9,7 +9,7 @@ import torch
 
 from stablemiss.data import MaskedData
 from stablemiss.methods import METHODS, Constant
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression, task_from_state
 
@@ -53,7 +53,7 @@ def fit(method, data, task, seed=0):
     """Fit with every fifth row for validation."""
     is_valid = np.arange(len(data)) % 5 == 2
     train, valid = data.rows(np.flatnonzero(~is_valid)), data.rows(np.flatnonzero(is_valid))
-    return method.fit(train, valid, task, to_rng(seed), Silence())
+    return method.fit(train, valid, task, to_rng(seed), NullProgress())
 
 
 def predict(predictor, data):

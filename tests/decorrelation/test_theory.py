@@ -16,7 +16,7 @@ from stablemiss.decorrelation import dependence, weigh_rows
 from stablemiss.networks import GeneratedMLP
 from stablemiss.tasks import Regression
 
-# Squared error as methods minimise it, on a target left in its own units.
+# Squared error as methods inner_loop it, on a target left in its own units.
 TASK = Regression(mean=np.zeros(1), scale=np.ones(1), single=True)
 
 
@@ -157,7 +157,7 @@ def test_theorem_2_independent_bits_are_not_enough_if_one_mask_carries_nearly_al
 
 @pytest.mark.slow
 def test_theorem_2_with_a_little_overlap_learnt_weights_mostly_do_the_same():
-    """`weigh_rows` knows neither law nor target. It always makes the bits less dependent and the wrong one
+    """`weigh_rows` knows neither mechanism nor target. It always makes the bits less dependent and the wrong one
     dearer. Mostly it spreads the weight over all masks; some runs go part or all of the way to
     the other solution, where one mask carries it, hence the median."""
     x, m, y = instance({(0, 0): 4, (0, 1): 196, (1, 0): 196, (1, 1): 4})

@@ -178,18 +178,18 @@ def test_the_error_to_expect_is_the_true_one_and_the_costliest_column_the_right_
     assert found["error"].mean() == pytest.approx(np.sqrt(np.mean((regressor.predict(X) - y) ** 2)), rel=0.15)
     assert found["error_if_complete"].mean() == pytest.approx(NOISE, rel=0.15)
     if columns:
-        assert set(found["costliest"]) == {columns[0]}
+        assert set(found["most_informative_missing"]) == {columns[0]}
         rest = MASKS[columns[1:]]
-        assert found["error_with_costliest"].mean() == pytest.approx(np.sqrt(rest), rel=0.15)
+        assert found["error_if_it_were_observed"].mean() == pytest.approx(np.sqrt(rest), rel=0.15)
     else:
-        assert found["costliest"].isna().all()
+        assert found["most_informative_missing"].isna().all()
         np.testing.assert_array_equal(found["error"], found["error_if_complete"])
 
 
 def check_order(found):
     """More seen is never worse."""
-    assert (found["error"] >= found["error_with_costliest"]).all()
-    assert (found["error_with_costliest"] >= found["error_if_complete"]).all()
+    assert (found["error"] >= found["error_if_it_were_observed"]).all()
+    assert (found["error_if_it_were_observed"] >= found["error_if_complete"]).all()
     assert (found["error_if_complete"] >= 0).all()
 
 
@@ -201,12 +201,12 @@ def test_whatever_is_missing_seeing_more_never_costs_and_only_missing_columns_ar
     for model, table in ((regressor, holes), (classifier, holes), (of_two_numbers, holes.to_numpy())):
         found = model.explain_missing(table)
         check_order(found)
-        for row, column in zip(holes.itertuples(index=False), found["costliest"], strict=True):
+        for row, column in zip(holes.itertuples(index=False), found["most_informative_missing"], strict=True):
             named = row._fields[column] if isinstance(column, int | np.integer) else column
             assert named is None or np.isnan(getattr(row, named))
-        # None is costliest only where there is nothing to gain.
-        nothing = np.array([column is None for column in found["costliest"]])
-        np.testing.assert_array_equal(found["error_with_costliest"][nothing], found["error"][nothing])
+        # None is most_informative_missing only where there is nothing to gain.
+        nothing = np.array([column is None for column in found["most_informative_missing"]])
+        np.testing.assert_array_equal(found["error_if_it_were_observed"][nothing], found["error"][nothing])
         assert nothing[holes.notna().all(axis=1)].all()
 
 
@@ -217,9 +217,11 @@ def test_columns_are_named_after_the_table_of_the_fit_and_counted_if_it_had_no_n
     X, y = draw_noisy(200, seed=0)
     of_polars = fast(members=["mixture"]).fit(pl.from_pandas(X), pl.Series(y.to_numpy()))
     row = pl.DataFrame({"c": [0.0, 0.0], "b": [None, None], "a": [None, 1.0]}, schema_overrides={"b": float})
-    assert of_polars.explain_missing(row)["costliest"].tolist() == ["a", "b"]
-    assert regressor.explain_missing(row)["costliest"].tolist() == ["a", "b"]
-    assert of_two_numbers.explain_missing([[0.0, None, None], [0.0, 0.0, 0.0]])["costliest"].tolist() == [
+    assert of_polars.explain_missing(row)["most_informative_missing"].tolist() == ["a", "b"]
+    assert regressor.explain_missing(row)["most_informative_missing"].tolist() == ["a", "b"]
+    assert of_two_numbers.explain_missing([[0.0, None, None], [0.0, 0.0, 0.0]])[
+        "most_informative_missing"
+    ].tolist() == [
         2,
         None,
     ]
@@ -232,7 +234,7 @@ def test_brier_scores_to_expect_of_classes_are_the_true_ones(classifier):
         found = classifier.explain_missing(hidden(X, columns))
         score = ((classifier.predict_proba(hidden(X, columns)) - is_class) ** 2).sum(axis=1).mean()
         assert found["error"].mean() == pytest.approx(score, rel=0.25)
-        assert set(found["costliest"]) == {columns[0] if columns else None}
+        assert set(found["most_informative_missing"]) == {columns[0] if columns else None}
     # With nothing to go by, three equal classes leave 1 − 3 · (1/3)².
     assert found["error"].mean() == pytest.approx(2 / 3, rel=0.15)
 
@@ -287,7 +289,7 @@ def test_fifty_rows_of_one_column_are_a_table(estimator):
     model = fast(estimator).fit(X, y)
     check_answers(model, X)
     assert np.mean(model.predict([[-0.7], [0.7]])) == pytest.approx(0.5, abs=0.2)
-    assert model.explain_missing([[None], [0.5]])["costliest"].tolist() == [0, None]
+    assert model.explain_missing([[None], [0.5]])["most_informative_missing"].tolist() == [0, None]
 
 
 def test_five_hundred_columns_of_eighty_rows_are_a_table():
@@ -305,7 +307,7 @@ def test_columns_all_missing_in_training_or_later_are_no_obstacle():
     np.testing.assert_array_equal(model.predict(X), model.predict(hidden(X, "c")))
     for table in (X, hidden(X, "a"), hidden(X, "abc")):
         check_answers(model, table)
-    assert set(model.explain_missing(hidden(X, "ac"))["costliest"]) == {"a"}
+    assert set(model.explain_missing(hidden(X, "ac"))["most_informative_missing"]) == {"a"}
 
 
 def test_a_constant_target_is_met():
@@ -340,7 +342,7 @@ def test_categories_few_or_many_count_as_one_column_each():
     new, truth = X[800:], y[800:]
     assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 0.6 * truth.std()
     found = model.explain_missing(new.assign(town=None, colour=None))
-    assert set(found["costliest"]) == {"town"}
+    assert set(found["most_informative_missing"]) == {"town"}
     check_order(found)
     without = width(model.predict_interval(new.assign(town=None))).mean()
     assert without > 1.5 * width(model.predict_interval(new)).mean()
@@ -358,7 +360,7 @@ def test_skewed_columns_do_no_harm():
 
 
 def test_rows_count_by_their_weight_and_rows_of_weight_zero_not_at_all():
-    """Of two stories about the same rows the heavier is believed, and one without weight is not heard."""
+    """Of two stories about the same rows the heavier wins, and one without weight is not heard."""
     X, y = draw(100)
     twice, stories = pd.concat([X, X], ignore_index=True), np.concatenate([y, y + 10])
     first = np.arange(200) < 100
@@ -398,4 +400,4 @@ def test_columns_given_as_a_pandas_index_can_be_stored(tmp_path):
 def test_a_column_never_seen_is_not_the_costliest():
     X, y = draw(200)
     model = fast(members=["mixture"]).fit(hidden(X, ["c"]), y)
-    assert model.explain_missing(hidden(X, ["c"]))["costliest"].tolist() == [None] * len(X)
+    assert model.explain_missing(hidden(X, ["c"]))["most_informative_missing"].tolist() == [None] * len(X)

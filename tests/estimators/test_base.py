@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from stablemiss import MissingClassifier, MissingRegressor
 from stablemiss.estimators import UnseenMissingWarning, load_model
 from stablemiss.methods import METHODS, OLS, Boosting, Method
-from stablemiss.progress import Bar
+from stablemiss.progress import ProgressBar
 from stablemiss.seeding import to_rng
 
 
@@ -222,7 +222,7 @@ def test_impossible_parameters_are_refused_at_fit(parameters, message):
 def test_verbose_shows_progress_and_silence_is_the_default(capfd, monkeypatch):
     X, y = draw()
     shown = []
-    monkeypatch.setattr(Bar, "start", lambda self, what, total=None: shown.append(what))
+    monkeypatch.setattr(ProgressBar, "start", lambda self, what, total=None: shown.append(what))
     MissingRegressor(method="boosting").fit(X, y)
     assert (shown, capfd.readouterr()) == ([], ("", ""))
     MissingRegressor(method=Boosting(n_trees=5), verbose=True).fit(X, y)

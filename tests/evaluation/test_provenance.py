@@ -17,9 +17,9 @@ def test_every_method_is_described_in_json_by_its_class_and_parameters():
 
 
 def test_what_was_set_is_told_and_what_was_learnt_is_not():
-    law = MAR(0.3).fit(np.random.default_rng(0).normal(size=(50, 4)), np.random.default_rng(1))
-    assert describe(law) == {"class": "MAR", "level": 0.3, "driver_share": 0.1, "spread": 0.2}
-    assert describe(Boosting(thinning=3))["thinning"] == 3
+    mechanism = MAR(0.3).fit(np.random.default_rng(0).normal(size=(50, 4)), np.random.default_rng(1))
+    assert describe(mechanism) == {"class": "MAR", "level": 0.3, "driver_share": 0.1, "spread": 0.2}
+    assert describe(Boosting(masked_copies=3))["masked_copies"] == 3
 
 
 def test_nested_things_are_described_all_the_way_down():

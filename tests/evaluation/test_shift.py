@@ -7,7 +7,7 @@ from stablemiss.datasets import make_gaussian_ind, make_gaussian_mix
 from stablemiss.evaluation import ResultRow, score_under_shift
 from stablemiss.methods import OLS
 from stablemiss.missingness import MAR, MCARIndependent, Resampled
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 
 SMALL = {"dataset": "toy", "test_levels": (0.1, 0.9), "n_rows": 2000, "n_test_rows": 2000}
 CLOCK = ("fit_seconds", "finished")
@@ -34,7 +34,12 @@ def test_rows_are_plain_data_with_every_field():
         assert set(row) == set(ResultRow.__annotations__)
         assert row["gap"] == row["rmse"] - row["optimal_rmse"]
         assert row["gap_share"] == row["gap"] / row["optimal_rmse"]
-        assert (row["dataset"], row["law"], row["train_level"], row["n_features"]) == ("toy", "MAR", 0.1, 10)
+        assert (row["dataset"], row["mechanism"], row["train_level"], row["n_features"]) == (
+            "toy",
+            "MAR",
+            0.1,
+            10,
+        )
 
 
 def test_references_come_first_then_methods_each_at_every_level():
@@ -112,7 +117,7 @@ def test_the_mechanism_is_the_same_in_training_and_at_test():
 def test_progress_is_told_each_piece_and_its_end():
     told = []
 
-    class Listener(Silence):
+    class Listener(NullProgress):
         def start(self, what, total=None):
             told.append((what, total))
 

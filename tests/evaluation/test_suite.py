@@ -1,11 +1,11 @@
-"""The shift suite: what its laws hide, and what regret means."""
+"""The shift suite: what its mechanisms hide, and what regret means."""
 
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from stablemiss import MissingClassifier, MissingRegressor
-from stablemiss.evaluation.suite import REFERENCE, TRAIN_LAW, regret_under_shift, shift_suite
+from stablemiss.evaluation.suite import REFERENCE, TRAIN_MECHANISM, regret_under_shift, shift_suite
 from stablemiss.methods import Boosting
 
 QUICK = Boosting(n_trees=20)
@@ -18,16 +18,16 @@ def draw(seed, n=400, d=10):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_laws_hide_what_they_say(seed):
+def test_mechanisms_hide_what_they_say(seed):
     X, y = draw(seed, n=4000)
     rng = np.random.default_rng(seed)
     suite = shift_suite(X, y, rng)
-    hidden = {name: np.isnan(law.hide(X, rng)).mean(axis=0) for name, law in suite.items()}
-    seen = hidden[TRAIN_LAW] > 0
+    hidden = {name: np.isnan(mechanism.hide(X, rng)).mean(axis=0) for name, mechanism in suite.items()}
+    seen = hidden[TRAIN_MECHANISM] > 0
     assert seen.sum() == 5
     assert (hidden["clean"] == 0).all()
     for name, columns, rate in [
-        (TRAIN_LAW, seen, 0.3),
+        (TRAIN_MECHANISM, seen, 0.3),
         ("heavier", seen, 0.8),
         ("unseen light", ~seen, 0.3),
         ("unseen heavy", ~seen, 0.8),
@@ -50,10 +50,10 @@ def test_regret_is_the_error_over_that_of_the_retrained_reference_less_one():
     for row in rows:
         assert row["regret"] == pytest.approx(row["error"] / row["reference_error"] - 1)
         assert (row["model"] == REFERENCE) <= (row["regret"] == 0)
-    by_law = {row["law"]: row for row in rows if row["model"] == "boosting"}
-    # The same method, rows and holes as the reference: under the train law nothing can differ.
-    assert by_law[TRAIN_LAW]["regret"] == 0
-    assert max(row["regret"] for row in by_law.values()) > 0.03
+    by_mechanism = {row["mechanism"]: row for row in rows if row["model"] == "boosting"}
+    # The same method, rows and holes as the reference: under the train mechanism nothing can differ.
+    assert by_mechanism[TRAIN_MECHANISM]["regret"] == 0
+    assert max(row["regret"] for row in by_mechanism.values()) > 0.03
     again = regret_under_shift(X, y, models, dataset="toy", seed=0)
     assert [row["error"] for row in again] == [row["error"] for row in rows]
 
@@ -65,9 +65,9 @@ def test_classifiers_of_others_are_scored_by_log_loss():
         "constant": MissingClassifier("constant", on_unseen_missing="ignore"),
         "sklearn": HistGradientBoostingClassifier(max_iter=20),
     }
-    rows = regret_under_shift(X, labels, models, dataset="toy", laws=["clean", "all 80"])
+    rows = regret_under_shift(X, labels, models, dataset="toy", mechanisms=["clean", "all 80"])
     assert {row["metric"] for row in rows} == {"log loss"}
-    clean = {row["model"]: row["error"] for row in rows if row["law"] == "clean"}
+    clean = {row["model"]: row["error"] for row in rows if row["mechanism"] == "clean"}
     assert clean["constant"] == pytest.approx(np.log(2), abs=0.01)
     assert clean["sklearn"] < 0.5 * clean["constant"]
 
@@ -78,4 +78,4 @@ def test_what_cannot_be_compared_is_refused():
     with pytest.raises(ValueError, match="all regressors or all classifiers"):
         regret_under_shift(X, y, both, dataset="toy")
     with pytest.raises(ValueError, match="but not gone"):
-        regret_under_shift(X, y, {"a": MissingRegressor(QUICK)}, dataset="toy", laws=["gone"])
+        regret_under_shift(X, y, {"a": MissingRegressor(QUICK)}, dataset="toy", mechanisms=["gone"])

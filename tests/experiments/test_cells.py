@@ -7,7 +7,7 @@ from stablemiss.experiments.cells import Cell, Exam, cells_of, exams_of, is_of
 from stablemiss.experiments.exhibit import ABLATION, EIGHT, LINEAR, OPTIMAL
 from stablemiss.experiments.exhibits import EXHIBITS
 from stablemiss.methods import METHODS
-from stablemiss.missingness import LAWS, LEVELS
+from stablemiss.missingness import LEVELS, MECHANISMS
 
 STANDARD = BUDGETS["standard"]
 
@@ -18,11 +18,11 @@ def test_an_exhibit_names_only_what_there_is(name):
     assert exhibit.name == name
     assert set(exhibit.methods) <= {*LABELS, LINEAR}
     assert exhibit.reference in {*LABELS, OPTIMAL}
-    assert {exhibit.train_law, exhibit.test_law} <= set(LAWS)
+    assert {exhibit.train_mechanism, exhibit.test_mechanism} <= set(MECHANISMS)
     assert len(exhibit.columns) == len(LEVELS)
 
 
-# The paper's captions: data, law in training and at the test, level in training and at the test, instances.
+# The paper's captions: data, mechanism in training and at the test, level in training and at the test, instances.
 ALL = "all levels"
 CAPTIONS = {
     "table1": ("gaussian_mix", "mar", "mar", 0.5, ALL, 3),
@@ -41,9 +41,13 @@ CAPTIONS = {
 
 @pytest.mark.parametrize("name", EXHIBITS)
 def test_an_exhibit_is_what_the_paper_s_caption_says(name):
-    data, train_law, test_law, trained, tested, n_instances = CAPTIONS[name]
+    data, train_mechanism, test_mechanism, trained, tested, n_instances = CAPTIONS[name]
     exhibit = EXHIBITS[name]
-    assert (exhibit.dataset, exhibit.train_law, exhibit.test_law) == (data, train_law, test_law)
+    assert (exhibit.dataset, exhibit.train_mechanism, exhibit.test_mechanism) == (
+        data,
+        train_mechanism,
+        test_mechanism,
+    )
     for levels, said in (
         ([column.train_level for column in exhibit.columns], trained),
         ([column.test_level for column in exhibit.columns], tested),
@@ -55,14 +59,14 @@ def test_an_exhibit_is_what_the_paper_s_caption_says(name):
     assert set(exhibit.methods) >= set(ABLATION if exhibit.is_figure else EIGHT)
 
 
-def test_stablemiss_is_trained_as_the_paper_says_for_each_law():
-    def terms(label, law):
-        return settings_of(label, law, is_real=False, budget=STANDARD)[1]["decorrelate"]
+def test_stablemiss_is_trained_as_the_paper_says_for_each_mechanism():
+    def terms(label, mechanism):
+        return settings_of(label, mechanism, is_real=False, budget=STANDARD)[1]["decorrelate"]
 
-    laws = ("mar", "mcar_window", "mcar_independent")
-    assert [terms("stablemiss", law) for law in laws] == ["full", "intra", "intra"]
+    mechanisms = ("mar", "mcar_window", "mcar_independent")
+    assert [terms("stablemiss", mechanism) for mechanism in mechanisms] == ["full", "intra", "intra"]
     # A figure compares the terms themselves.
-    assert [terms("stablemiss_full", law) for law in laws] == ["full"] * 3
+    assert [terms("stablemiss_full", mechanism) for mechanism in mechanisms] == ["full"] * 3
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
@@ -106,7 +110,7 @@ def test_chosen_methods_bring_what_they_are_compared_with():
 
 def test_a_row_without_all_scores_is_not_the_cells():
     cell = Cell("standard", "gaussian_mix", "mar", 0.1, 0, "ols")
-    scores = [{"law": test.law, "level": test.level, "rmse": 1.0} for test in exams_of(cell)]
+    scores = [{"mechanism": test.mechanism, "level": test.level, "rmse": 1.0} for test in exams_of(cell)]
     assert is_of({"key": cell.key, "scores": scores, "error": None}, cell)
     assert not is_of({"key": cell.key, "scores": scores[1:], "error": None}, cell)
     assert is_of({"key": cell.key, "scores": [], "error": "no luck"}, cell)

@@ -14,12 +14,12 @@ STANDARD = BUDGETS["standard"]
 
 
 def row(label, rmse, instance=0, train_level=0.5, test_level=0.5, error=None, **more):
-    scores = [] if error else [{"law": "mar", "level": test_level, "rmse": rmse}]
+    scores = [] if error else [{"mechanism": "mar", "level": test_level, "rmse": rmse}]
     return {
         "key": f"{label} {train_level} {test_level} {instance}",
         "budget": "standard",
         "dataset": "gaussian_mix",
-        "train_law": "mar",
+        "train_mechanism": "mar",
         "train_level": train_level,
         "instance": instance,
         "label": label,

@@ -1,7 +1,7 @@
 import pytest
 
-from stablemiss.experiments.demo import DEMO_LAWS, DEMO_METHODS, N_FEATURES, run_demo
-from stablemiss.missingness import LAWS, LEVELS
+from stablemiss.experiments.demo import DEMO_MECHANISMS, DEMO_METHODS, N_FEATURES, run_demo
+from stablemiss.missingness import LEVELS, MECHANISMS
 
 
 @pytest.fixture(scope="module")
@@ -18,17 +18,17 @@ def test_every_method_is_scored_at_all_nine_levels(rows):
 
 def test_the_rows_say_what_was_run(rows):
     for row in rows:
-        assert (row["dataset"], row["law"], row["train_level"]) == ("Gaussian-Mix", "MAR", 0.1)
+        assert (row["dataset"], row["mechanism"], row["train_level"]) == ("Gaussian-Mix", "MAR", 0.1)
         assert (row["n_features"], row["n_rows"], row["n_test_rows"]) == (N_FEATURES, 200, 100)
-    thinned = next(row for row in rows if row["method"] == "boosting, thinned")
-    assert thinned["config"]["class"] == "Boosting"
-    assert thinned["config"]["thinning"] > 0
+    augmented = next(row for row in rows if row["method"] == "boosting, masked copies")
+    assert augmented["config"]["class"] == "Boosting"
+    assert augmented["config"]["masked_copies"] > 0
 
 
-def test_only_laws_under_which_the_reference_is_optimal_are_taken():
-    assert set(DEMO_LAWS) <= set(LAWS)
+def test_only_mechanisms_under_which_the_reference_is_optimal_are_taken():
+    assert set(DEMO_MECHANISMS) <= set(MECHANISMS)
     with pytest.raises(ValueError, match="mar, mcar_window, mcar_independent, but is 'mnar'"):
-        run_demo(law="mnar")
+        run_demo(mechanism="mnar")
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 10.0])

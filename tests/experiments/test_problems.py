@@ -18,8 +18,8 @@ from stablemiss.experiments.problems import draw_problem
 QUICK = BUDGETS["quick"]
 
 
-def problem(level=0.5, law="mar", label="ols", dataset="gaussian_mix"):
-    return draw_problem(Cell("quick", dataset, law, level, 0, label), QUICK)
+def problem(level=0.5, mechanism="mar", label="ols", dataset="gaussian_mix"):
+    return draw_problem(Cell("quick", dataset, mechanism, level, 0, label), QUICK)
 
 
 def test_labels_get_the_very_same_rows():
@@ -28,7 +28,7 @@ def test_labels_get_the_very_same_rows():
     assert all(np.array_equal(one.tests[test], other.tests[test], equal_nan=True) for test in one.tests)
 
 
-def test_under_a_law_of_its_own_the_level_alone_moves():
+def test_under_a_mechanism_of_its_own_the_level_alone_moves():
     """What is hidden at test does not depend on where one trains: the mechanism is the same."""
     light, heavy = problem(level=0.1), problem(level=0.9)
     shared = Exam("mar", 0.5)
@@ -36,10 +36,10 @@ def test_under_a_law_of_its_own_the_level_alone_moves():
     assert np.isnan(light.X).mean() < np.isnan(heavy.X).mean() - 0.5
 
 
-def test_a_law_has_the_same_mechanism_wherever_it_is_used():
+def test_a_mechanism_has_the_same_mechanism_wherever_it_is_used():
     """Table 10 trains under windows and tests under MAR: the MAR of table 1."""
     shared = Exam("mar", 0.5)
-    one, other = problem(law="mar").tests[shared], problem(law="mcar_window").tests[shared]
+    one, other = problem(mechanism="mar").tests[shared], problem(mechanism="mcar_window").tests[shared]
     assert np.array_equal(one, other, equal_nan=True)
 
 
@@ -71,9 +71,9 @@ def test_prices_are_in_the_unit_and_have_the_spread_that_the_table_says():
     assert np.std(load_house_sales().y) == pytest.approx(EXHIBITS["table3"].target_sd, abs=0.005)
 
 
-@pytest.mark.parametrize("law", ["mar", "mcar_window"])
-def test_the_optimal_answer_errs_least(law):
-    found = problem(law=law)
+@pytest.mark.parametrize("mechanism", ["mar", "mcar_window"])
+def test_the_optimal_answer_errs_least(mechanism):
+    found = problem(mechanism=mechanism)
     for hidden in found.tests.values():
         errors = [
             np.mean((answer - found.y_test) ** 2)

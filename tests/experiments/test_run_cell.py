@@ -22,8 +22,8 @@ def facts(row):
 def test_a_row_says_all_it_takes_to_get_it_again():
     row = run_cell(CELL)
     assert json.loads(json.dumps(row)) == row
-    assert [(score["law"], score["level"]) for score in row["scores"]] == [
-        (exam.law, exam.level) for exam in exams_of(CELL)
+    assert [(score["mechanism"], score["level"]) for score in row["scores"]] == [
+        (exam.mechanism, exam.level) for exam in exams_of(CELL)
     ]
     assert all(0 < score["rmse"] < 100 for score in row["scores"])
     assert row["error"] is None

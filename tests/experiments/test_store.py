@@ -15,7 +15,7 @@ def row(key, error=None):
     return {
         "key": key,
         "budget": "quick",
-        "scores": [{"law": "mar", "level": 0.5, "rmse": 1.0}],
+        "scores": [{"mechanism": "mar", "level": 0.5, "rmse": 1.0}],
         "error": error,
     }
 
@@ -65,7 +65,8 @@ def test_half_a_line_is_not_read_and_cut_off_by_the_next_writer(store, cut):
         b"[1, 2]\n",
         b"\x00\xff\n",
         b'{"key": "c"}\n',
-        json.dumps({**row("c"), "scores": [{"law": "mar", "level": 0.5, "rmse": None}]}).encode() + b"\n",
+        json.dumps({**row("c"), "scores": [{"mechanism": "mar", "level": 0.5, "rmse": None}]}).encode()
+        + b"\n",
         b'{"key": "c", "budget": "quick", "scores": [], "error": null, "label": "ols"}\n',
         b"\n",
     ],

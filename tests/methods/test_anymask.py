@@ -6,7 +6,7 @@ import pytest
 from stablemiss.data import MaskedData
 from stablemiss.methods.anymask import AnyMask
 from stablemiss.methods.boosting import Boosting
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
 from stablemiss.torch_state import torch_threads
@@ -17,7 +17,7 @@ def fit(method, values, mask, y, task=None, seed=0):
     data = MaskedData.of(values, mask, task.encode(y))
     n = len(data) - len(data) // 5
     train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
-    return method.fit(train, valid, task, to_rng(seed), Silence()), task
+    return method.fit(train, valid, task, to_rng(seed), NullProgress()), task
 
 
 def draw(seed, n=1000):

@@ -1,4 +1,4 @@
-"""What is special about boosting: thinning, LightGBM's text as state, tiny tables."""
+"""What is special about boosting: augmentation, LightGBM's text as state, tiny tables."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from threadpoolctl import threadpool_limits
 from stablemiss.data import MaskedData
 from stablemiss.methods import Boosting, Constant, boosting
 from stablemiss.methods.base import Predictor
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -25,7 +25,7 @@ def fit(method, values, mask, y, task=None, seed=0):
     data = MaskedData.of(values, mask, task.encode(y))
     n = len(data)
     train, valid = data.rows(np.arange(n - n // 5 - 1)), data.rows(np.arange(n - n // 5 - 1, n))
-    return method.fit(train, valid, task, to_rng(seed), Silence()), task
+    return method.fit(train, valid, task, to_rng(seed), NullProgress()), task
 
 
 def rmse(predictor, task, values, mask, y):
@@ -36,11 +36,11 @@ def rmse(predictor, task, values, mask, y):
 def test_thinning_helps_when_columns_vanish_that_were_always_there(seed):
     values, mask, y = draw(seed)
     plain, task = fit(Boosting(n_trees=200), values, mask, y)
-    thinned, _ = fit(Boosting(n_trees=200, thinning=4), values, mask, y)
+    augmented, _ = fit(Boosting(n_trees=200, masked_copies=4), values, mask, y)
     new, _, new_y = draw(seed + 100)
     dark = np.ones_like(new, dtype=bool)
     dark[:, 0] = False
-    assert rmse(thinned, task, new, dark, new_y) < 0.8 * rmse(plain, task, new, dark, new_y)
+    assert rmse(augmented, task, new, dark, new_y) < 0.8 * rmse(plain, task, new, dark, new_y)
 
 
 def test_the_number_of_threads_does_not_change_the_trees(monkeypatch):
@@ -54,10 +54,10 @@ def test_the_number_of_threads_does_not_change_the_trees(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [3, 5, 12, 30])
-@pytest.mark.parametrize("thinning", [0, 2])
-def test_tiny_tables_give_answers_within_the_range_of_the_target(n, thinning):
+@pytest.mark.parametrize("masked_copies", [0, 2])
+def test_tiny_tables_give_answers_within_the_range_of_the_target(n, masked_copies):
     values, mask, y = draw(n, n=n, observed=0.7)
-    predictor, task = fit(Boosting(thinning=thinning), values, mask, y)
+    predictor, task = fit(Boosting(masked_copies=masked_copies), values, mask, y)
     prediction = task.decode(predictor.predict(values, mask))
     assert prediction.min() >= y.min() - 1e-6
     assert prediction.max() <= y.max() + 1e-6
@@ -93,7 +93,7 @@ def test_without_validation_rows_the_training_rows_decide():
     values, mask, y = draw(0, n=80)
     task = Regression.of(y)
     data = MaskedData.of(values, mask, task.encode(y))
-    predictor = Boosting(n_trees=20).fit(data, data.rows(np.arange(0)), task, to_rng(0), Silence())
+    predictor = Boosting(n_trees=20).fit(data, data.rows(np.arange(0)), task, to_rng(0), NullProgress())
     assert np.isfinite(predictor.predict(values, mask)).all()
 
 
@@ -109,7 +109,7 @@ def test_trees_after_the_best_round_are_not_kept():
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"thinning": -1}, "thinning=-1 is too small; give at least 0"),
+        ({"masked_copies": -1}, "masked_copies=-1 is too small; give at least 0"),
         ({"n_trees": 2.5}, "n_trees=2.5 must be a whole number"),
         ({"n_leaves": 1}, "n_leaves=1 is too small; give at least 2"),
     ],
@@ -145,7 +145,7 @@ def test_trees_that_go_on_add_to_what_was_there(kind):
 
     for share in (0.5, 1.0):
         start = Share(share)
-        predictor = Boosting().fit_from(start, data, data, task, to_rng(1), Silence())
+        predictor = Boosting().fit_from(start, data, data, task, to_rng(1), NullProgress())
         outputs = predictor.outputs(values, mask, start.outputs(values, mask))
         assert np.mean((outputs - data.target) ** 2) < 0.02
         again = type(predictor).from_state(predictor.state())
@@ -156,6 +156,6 @@ def test_trees_that_go_on_add_to_what_was_there(kind):
 def test_classes_do_not_go_on():
     task = Classification.of(np.array(["a", "b"]))
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.array([0, 1, 0, 1]))
-    constant = Constant().fit(data, data, task, to_rng(0), Silence())
+    constant = Constant().fit(data, data, task, to_rng(0), NullProgress())
     with pytest.raises(ValueError, match="only for numbers"):
-        Boosting().fit_from(constant, data, data, task, to_rng(0), Silence())
+        Boosting().fit_from(constant, data, data, task, to_rng(0), NullProgress())

@@ -5,7 +5,7 @@ import pytest
 
 from stablemiss.data import MaskedData
 from stablemiss.methods import Constant
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -17,7 +17,7 @@ def test_it_is_the_weighted_mean_of_all_rows(seed):
     task = Regression.of(y)
     data = MaskedData.of(np.zeros((30, 1)), np.ones((30, 1)), task.encode(y), weight)
     # Rows that learn and validate alike make the weights of both parts agree.
-    predictor = Constant().fit(data, data, task, rng, Silence())
+    predictor = Constant().fit(data, data, task, rng, NullProgress())
     prediction = task.decode(predictor.predict(np.zeros((4, 1)), np.ones((4, 1))))
     np.testing.assert_allclose(prediction, np.tile(np.average(y, axis=0, weights=weight), (4, 1)))
 
@@ -25,7 +25,7 @@ def test_it_is_the_weighted_mean_of_all_rows(seed):
 def test_probabilities_are_the_shares_of_the_classes_and_finite_for_a_class_of_no_weight():
     task = Classification(np.array(["a", "b", "c"]))
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), [0, 1, 1, 2], [1.0, 1.0, 2.0, 0.0])
-    predictor = Constant().fit(data, data, task, to_rng(0), Silence())
+    predictor = Constant().fit(data, data, task, to_rng(0), NullProgress())
     output = predictor.predict(np.zeros((1, 1)), np.ones((1, 1)))
     assert np.isfinite(output).all()
     np.testing.assert_allclose(task.probabilities(output), [[0.25, 0.75, 0.0]], atol=1e-9)

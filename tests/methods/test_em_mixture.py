@@ -6,30 +6,30 @@ from stablemiss.datasets import make_gaussian, make_gaussian_mix
 from stablemiss.estimators import MissingRegressor
 from stablemiss.methods import EMMixture
 from stablemiss.missingness import LEVELS, MAR, MCARIndependent, MCARWindow
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.tasks import Classification
 
 
-def gap_shares(population, law, train_level, n_rows, n_test, seed, **settings):
+def gap_shares(population, mechanism, train_level, n_rows, n_test, seed, **settings):
     """RMSE of the fitted mixture over the Bayes-optimal RMSE, minus one, at each test level."""
     rng = np.random.default_rng(seed)
     X, y = population.draw(n_rows, rng)
-    law = law(train_level).fit(X, rng)
+    mechanism = mechanism(train_level).fit(X, rng)
     model = MissingRegressor(EMMixture(**settings), random_state=seed, on_unseen_missing="ignore")
-    model.fit(law.hide(X, rng), y)
+    model.fit(mechanism.hide(X, rng), y)
     shares = []
     for level in LEVELS:
         X, y = population.draw(n_test, rng)
-        X = law.at(level).hide(X, rng)
+        X = mechanism.at(level).hide(X, rng)
         rmse, optimal = (np.sqrt(np.mean((p - y) ** 2)) for p in (model.predict(X), population.bayes(X)))
         shares.append(rmse / optimal - 1)
     return shares
 
 
-@pytest.mark.parametrize("law", [MAR, MCARWindow])
-def test_close_to_optimal_at_every_level_on_a_small_mixture(law):
+@pytest.mark.parametrize("mechanism", [MAR, MCARWindow])
+def test_close_to_optimal_at_every_level_on_a_small_mixture(mechanism):
     population = make_gaussian_mix(n_features=10, random_state=1)
-    shares = gap_shares(population, law, 0.3, n_rows=4000, n_test=4000, seed=1)
+    shares = gap_shares(population, mechanism, 0.3, n_rows=4000, n_test=4000, seed=1)
     assert max(shares) < 0.05
 
 
@@ -42,11 +42,11 @@ def test_one_gaussian_is_enough_for_gaussian_data():
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [11, 12, 13])
 @pytest.mark.parametrize("level", [0.1, 0.5])
-@pytest.mark.parametrize("law", [MAR, MCARWindow])
-def test_within_three_percent_of_optimal_at_full_size(law, level, seed):
+@pytest.mark.parametrize("mechanism", [MAR, MCARWindow])
+def test_within_three_percent_of_optimal_at_full_size(mechanism, level, seed):
     """16,384 rows, 50 features, the number of components unknown: at most 3% above Optimal at every level."""
     population = make_gaussian_mix(random_state=seed)
-    assert max(gap_shares(population, law, level, n_rows=16384, n_test=16384, seed=seed)) <= 0.03
+    assert max(gap_shares(population, mechanism, level, n_rows=16384, n_test=16384, seed=seed)) <= 0.03
 
 
 def test_classes_with_different_shapes_but_one_centre_are_told_apart():
@@ -58,7 +58,7 @@ def test_classes_with_different_shapes_but_one_centre_are_told_apart():
     data = MaskedData.of(values, mask, target)
     task = Classification(np.array([0, 1]))
     fitted = EMMixture().fit(
-        data.rows(np.arange(1700)), data.rows(np.arange(1700, 2000)), task, rng, Silence()
+        data.rows(np.arange(1700)), data.rows(np.arange(1700, 2000)), task, rng, NullProgress()
     )
     accuracy = np.mean(fitted.predict(values, mask).argmax(axis=1) == target)
     assert accuracy > 0.8
@@ -81,7 +81,7 @@ def test_probabilities_are_not_too_sure_of_themselves_on_heavy_tails(seed):
     data = MaskedData.of(values / values.std(axis=0), rng.random(values.shape) > 0.1, target)
     train, valid, test = (data.rows(part) for part in np.split(np.arange(1500), [800, 1000]))
     task = Classification(np.array([0, 1]))
-    fitted = EMMixture().fit(train, valid, task, rng, Silence())
+    fitted = EMMixture().fit(train, valid, task, rng, NullProgress())
     loss = task.loss(fitted.predict(test.values, test.mask), test.target, test.weight)
     assert loss < np.log(2)
 
@@ -93,7 +93,7 @@ def test_tied_densities_equal_those_of_class_means_and_pooled_covariance():
     values = rng.normal(size=(1200, 2)) @ [[1.0, 0.6], [0.0, 0.8]] + 2 * np.eye(3)[target][:, :2]
     data = MaskedData.of(values, np.ones(values.shape), target)
     none = data.rows(np.arange(0))
-    fitted = EMMixture(ridge=0.01).fit(data, none, Classification(np.arange(3)), rng, Silence())
+    fitted = EMMixture(ridge=0.01).fit(data, none, Classification(np.arange(3)), rng, NullProgress())
     tied = fitted.mixtures[0]
     means = np.stack([values[target == c].mean(axis=0) for c in range(3)])
     pooled = (values - means[target]).T @ (values - means[target]) / len(values)
@@ -122,5 +122,5 @@ def test_more_components_than_rows_of_a_class_work():
     target = np.repeat([0, 1], [60, 6])
     data = MaskedData.of(rng.normal(size=(66, 2)) + target[:, None], np.ones((66, 2)), target)
     task = Classification(np.array([0, 1]))
-    fitted = EMMixture(n_components=10).fit(data, data, task, rng, Silence())
+    fitted = EMMixture(n_components=10).fit(data, data, task, rng, NullProgress())
     assert np.isfinite(fitted.predict(data.values, data.mask)).all()

@@ -8,7 +8,7 @@ import pytest
 from stablemiss.data import MaskedData
 from stablemiss.methods.stablemiss import TERMS_OF, StableMiss
 from stablemiss.methods.stablemiss_plus import StableMissPlus
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -28,7 +28,7 @@ def fit(method, values, mask, y, weight=None, task=None, seed=0):
     data = MaskedData.of(values, mask, task.encode(y), weight)
     n = len(data) - len(data) // 5
     train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
-    return method.fit(train, valid, task, to_rng(seed), Silence())
+    return method.fit(train, valid, task, to_rng(seed), NullProgress())
 
 
 @pytest.mark.parametrize("decorrelate", [name for name in TERMS_OF if name != "none"])
@@ -102,7 +102,7 @@ def test_parts_of_one_column_do_not_count_as_dependent():
     spread = {}
     for name, data in (("apart", apart), ("together", together)):
         train, valid = data.rows(np.arange(1600)), data.rows(np.arange(1600, 2000))
-        spread[name] = method.fit(train, valid, task, to_rng(0), Silence()).weighting.weight.std()
+        spread[name] = method.fit(train, valid, task, to_rng(0), NullProgress()).weighting.weight.std()
     assert spread["together"] < 1e-6 < 0.1 < spread["apart"]
 
 

@@ -7,7 +7,7 @@ import torch
 from stablemiss.data import MaskedData
 from stablemiss.methods import MIWAE
 from stablemiss.methods.miwae import importance_bound, label_bound
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.tasks import Regression
 
 
@@ -33,4 +33,6 @@ def test_a_label_that_the_columns_explain_is_not_paid_for_copies():
 def test_a_label_without_weight_is_refused():
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
     with pytest.raises(ValueError, match="label_weight=0"):
-        MIWAE(label_weight=0).fit(data, data, Regression.of(np.zeros(4)), np.random.default_rng(0), Silence())
+        MIWAE(label_weight=0).fit(
+            data, data, Regression.of(np.zeros(4)), np.random.default_rng(0), NullProgress()
+        )

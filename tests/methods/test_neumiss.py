@@ -6,7 +6,7 @@ import pytest
 from stablemiss.data import MaskedData
 from stablemiss.methods import NeuMiss
 from stablemiss.methods.neumiss import pairwise_covariance
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.tasks import Regression
 
 
@@ -34,7 +34,7 @@ def test_it_predicts_better_from_correlated_columns_than_mean_imputation_allows(
     task = Regression.of(x[:, 0])
     data = MaskedData.of(values, mask, task.encode(x[:, 0]))
     rows = np.arange(600)
-    fitted = NeuMiss().fit(data.rows(rows[:450]), data.rows(rows[450:]), task, rng, Silence())
+    fitted = NeuMiss().fit(data.rows(rows[:450]), data.rows(rows[450:]), task, rng, NullProgress())
     only_second = fitted.predict(np.array([[0.0, 1.0]]), np.array([[False, True]]))
     both = fitted.predict(np.ones((1, 2)), np.ones((1, 2), dtype=bool))
     expected = task.encode(np.array([1.0]))[0, 0]
@@ -45,4 +45,6 @@ def test_it_predicts_better_from_correlated_columns_than_mean_imputation_allows(
 def test_an_unknown_start_is_refused():
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
     with pytest.raises(ValueError, match='choose "data" or "random"'):
-        NeuMiss(start="warm").fit(data, data, Regression.of(np.zeros(4)), np.random.default_rng(0), Silence())
+        NeuMiss(start="warm").fit(
+            data, data, Regression.of(np.zeros(4)), np.random.default_rng(0), NullProgress()
+        )

@@ -9,7 +9,7 @@ from stablemiss.datasets import make_gaussian_ind
 from stablemiss.evaluation import score_under_shift
 from stablemiss.methods import OLS
 from stablemiss.missingness import MCARIndependent
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -20,7 +20,7 @@ def fit(method, values, mask, y, task=None, weight=None):
     data = MaskedData.of(values, mask, task.encode(y), weight)
     n = len(data)
     train, valid = data.rows(np.arange(n - n // 5)), data.rows(np.arange(n - n // 5, n))
-    return method.fit(train, valid, task, to_rng(0), Silence()), task
+    return method.fit(train, valid, task, to_rng(0), NullProgress()), task
 
 
 def draw(seed, n=400, d=4, observed=0.7):
@@ -58,8 +58,8 @@ def test_doubling_a_row_equals_giving_it_twice_the_weight(seed):
     repeated = MaskedData.of(values[twice], mask[twice], task.encode(y[twice]))
     weight = np.bincount(twice, minlength=50).astype(float)
     weighted = MaskedData.of(values, mask, task.encode(y), weight)
-    a = OLS().fit(repeated, repeated, task, rng, Silence()).predict(values, mask)
-    b = OLS().fit(weighted, weighted, task, rng, Silence()).predict(values, mask)
+    a = OLS().fit(repeated, repeated, task, rng, NullProgress()).predict(values, mask)
+    b = OLS().fit(weighted, weighted, task, rng, NullProgress()).predict(values, mask)
     np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
@@ -131,6 +131,6 @@ def test_a_ridge_that_is_negative_or_no_number_is_refused(ridge):
 def test_it_is_within_one_and_a_half_percent_of_optimal_on_gaussian_ind(seed, train_level):
     """16,384 rows, 50 independent columns: E[y | x_o] is linear in the mean-imputed ones, so OLS has it."""
     population = make_gaussian_ind(random_state=seed)
-    law = MCARIndependent(train_level)
-    rows = score_under_shift(population, law, {"ols": OLS()}, dataset="gaussian_ind", seed=seed)
+    mechanism = MCARIndependent(train_level)
+    rows = score_under_shift(population, mechanism, {"ols": OLS()}, dataset="gaussian_ind", seed=seed)
     assert max(row["gap_share"] for row in rows if row["method"] == "ols") <= 0.015

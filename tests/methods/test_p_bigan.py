@@ -7,9 +7,9 @@ import torch
 from stablemiss.data import MaskedData
 from stablemiss.methods import PBiGAN, p_bigan
 from stablemiss.methods.p_bigan import gradient_penalty
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.tasks import Regression
-from stablemiss.training import minimise
+from stablemiss.training import inner_loop
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_what_cannot_be_is_refused_in_words(wrong, reason):
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
     task = Regression.of(np.zeros(4))
     with pytest.raises(ValueError, match=reason):
-        PBiGAN(**wrong).fit(data, data, task, np.random.default_rng(0), Silence())
+        PBiGAN(**wrong).fit(data, data, task, np.random.default_rng(0), NullProgress())
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def training(monkeypatch):
     values = rng.normal(size=(100, 3))
     task = Regression.of(values[:, 0])
     data = MaskedData.of(values, rng.uniform(size=values.shape) < 0.8, task.encode(values[:, 0]))
-    PBiGAN(hidden=(16,), d_latent=2).fit(data, data, task, np.random.default_rng(1), Silence())
+    PBiGAN(hidden=(16,), d_latent=2).fit(data, data, task, np.random.default_rng(1), NullProgress())
     network, steps, rows = handed[0]
     # As in training: the predictor has made it double.
     return network.float().train(), steps, rows
@@ -76,7 +76,7 @@ def training(monkeypatch):
 def moved_by(step, network, rows):
     """Which of encoder, decoder and critic a single step moves."""
     before = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
-    minimise(lambda: step.loss(rows), step.parameters, step.optimiser, n_steps=1)
+    inner_loop(lambda: step.loss(rows), step.parameters, step.optimiser, n_steps=1)
     return {
         name.split(".")[0]
         for name, parameter in network.named_parameters()

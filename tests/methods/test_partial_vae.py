@@ -6,7 +6,7 @@ import torch
 
 from stablemiss.data import MaskedData
 from stablemiss.methods import PartialVAE
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.tasks import Regression
 
 
@@ -36,4 +36,4 @@ def test_impossible_parameters_are_refused_in_words(params, message):
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
     task = Regression.of(np.zeros(4))
     with pytest.raises(ValueError, match=message):
-        PartialVAE(**params).fit(data, data, task, np.random.default_rng(0), Silence())
+        PartialVAE(**params).fit(data, data, task, np.random.default_rng(0), NullProgress())

@@ -9,7 +9,7 @@ from stablemiss.evaluation import score_under_shift
 from stablemiss.methods.ols import OLS
 from stablemiss.methods.srdo import SRDO
 from stablemiss.missingness import MCARIndependent
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
 
@@ -20,7 +20,7 @@ def fit(method, values, mask, y, **settings):
     data = MaskedData.of(values, mask, task.encode(y), **settings)
     n = len(data)
     train, valid = data.rows(np.arange(n - n // 5)), data.rows(np.arange(n - n // 5, n))
-    return method.fit(train, valid, task, to_rng(0), Silence())
+    return method.fit(train, valid, task, to_rng(0), NullProgress())
 
 
 def share_of_rows(weight):

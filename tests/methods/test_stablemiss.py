@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 from stablemiss.data import MaskedData
 from stablemiss.methods.generated import GeneratedPredictor
 from stablemiss.methods.stablemiss import StableMiss
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -22,7 +22,7 @@ def fit(method, data, task, seed=0):
     """The last fifth of the rows validates."""
     n = len(data) - len(data) // 5
     train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
-    return method.fit(train, valid, task, to_rng(seed), Silence())
+    return method.fit(train, valid, task, to_rng(seed), NullProgress())
 
 
 def twins(seed, n=600, observed=0.7):
@@ -120,7 +120,7 @@ def test_very_few_rows_and_no_validation_rows_are_enough(n):
     values, mask, y = twins(0, n=n)
     task = Regression.of(y)
     data = MaskedData.of(values, mask, task.encode(y))
-    predictor = StableMiss().fit(data, data.rows(np.arange(0)), task, to_rng(0), Silence())
+    predictor = StableMiss().fit(data, data.rows(np.arange(0)), task, to_rng(0), NullProgress())
     assert np.isfinite(predictor.predict(values, mask)).all()
 
 

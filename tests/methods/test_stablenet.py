@@ -7,7 +7,7 @@ from stablemiss.data import MaskedData
 from stablemiss.methods.constant import Constant
 from stablemiss.methods.ols import OLS
 from stablemiss.methods.stablenet import StableNet
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -27,7 +27,7 @@ def fit(method, values, mask, y, task=None, weight=None, seed=0):
     data = MaskedData.of(values, mask, task.encode(y), weight)
     n = len(data) - len(data) // 5
     train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
-    return method.fit(train, valid, task, to_rng(seed), Silence())
+    return method.fit(train, valid, task, to_rng(seed), NullProgress())
 
 
 @pytest.mark.parametrize("hidden", [(), (8,)])
@@ -157,7 +157,7 @@ def test_parts_of_one_column_keep_equal_weights():
         data = MaskedData.of(values, mask, task.encode(y), groups=np.array(groups))
         train, valid = data.rows(np.arange(240)), data.rows(np.arange(240, 300))
         method = StableNet(**QUICK, lambda_p=0.1)
-        fits[groups] = method.fit(train, valid, task, to_rng(0), Silence()).predict(values, mask)
+        fits[groups] = method.fit(train, valid, task, to_rng(0), NullProgress()).predict(values, mask)
     plain = fit(StableNet(**QUICK | {"inner_steps": 0}), values, mask, y, task).predict(values, mask)
     np.testing.assert_allclose(fits[0, 0], plain, rtol=1e-4, atol=1e-5)
     assert abs(fits[0, 1] - plain).max() > 1e-3

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.stack import learn_stack, share_observed, stacked
+from stablemiss.methods.stack import combine, learn_stack, share_observed
 from stablemiss.seeding import to_rng
 
 
@@ -20,12 +20,12 @@ def test_the_stack_takes_the_better_member_and_lets_the_share_observed_decide(se
     first = target + noise * ~mask[:, :1]
     second = target + noise * mask[:, :1]
     judged = MaskedData.of(np.zeros((n, 10)), mask, target)
-    believed = learn_stack(np.stack([first, second]), judged, rng, n_copies=1)
-    assert believed.shape == (2, 2, 1)
-    np.testing.assert_allclose(believed.sum(axis=1), 1.0)
-    assert believed[0, 1, 0] > 0.9  # nothing observed: the second
-    assert believed[1, 0, 0] > 0.9  # everything: the first
-    combined = stacked(np.stack([first, second]), mask[:, 0], believed, is_classes=False)
+    member_weights = learn_stack(np.stack([first, second]), judged, rng, n_copies=1)
+    assert member_weights.shape == (2, 2, 1)
+    np.testing.assert_allclose(member_weights.sum(axis=1), 1.0)
+    assert member_weights[0, 1, 0] > 0.9  # nothing observed: the second
+    assert member_weights[1, 0, 0] > 0.9  # everything: the first
+    combined = combine(np.stack([first, second]), mask[:, 0], member_weights, is_classes=False)
     assert np.mean((combined - target) ** 2) < 0.05
 
 
@@ -34,8 +34,8 @@ def test_members_alike_share_the_weight():
     target = rng.normal(size=(500, 1))
     outputs = target + rng.normal(size=(3, 500, 1))
     judged = MaskedData.of(np.zeros((500, 2)), np.ones((500, 2)), target)
-    believed = learn_stack(outputs, judged, rng, n_copies=1)
-    np.testing.assert_allclose(believed[1, :, 0], 1 / 3, atol=0.12)
+    member_weights = learn_stack(outputs, judged, rng, n_copies=1)
+    np.testing.assert_allclose(member_weights[1, :, 0], 1 / 3, atol=0.12)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -43,11 +43,11 @@ def test_the_stack_of_classes_lowers_the_log_loss(n_classes):
     rng = to_rng(0)
     labels = rng.integers(n_classes, size=1500)
     right = np.eye(n_classes)[labels] * 0.7 + 0.3 / n_classes
-    voted = np.stack([right, rng.dirichlet(np.ones(n_classes), size=1500)])
+    member_predictions = np.stack([right, rng.dirichlet(np.ones(n_classes), size=1500)])
     judged = MaskedData.of(np.zeros((1500, 2)), np.ones((1500, 2)), labels)
-    believed = learn_stack(voted, judged, rng, n_copies=1)
-    assert believed.shape == (2, 2, 1)
-    assert believed[1, 0, 0] > 0.9
+    member_weights = learn_stack(member_predictions, judged, rng, n_copies=1)
+    assert member_weights.shape == (2, 2, 1)
+    assert member_weights[1, 0, 0] > 0.9
 
 
 def test_a_column_of_many_cells_counts_once():

@@ -15,16 +15,16 @@ def _table(seed: int, n: int = N_ROWS) -> np.ndarray:
     return rng.normal(size=(n, 20)) @ rng.normal(size=(20, N_COLUMNS)) + rng.normal(size=N_COLUMNS)
 
 
-def _driven(law: MAR) -> np.ndarray:
-    return np.setdiff1d(np.arange(N_COLUMNS), law.drivers)
+def _driven(mechanism: MAR) -> np.ndarray:
+    return np.setdiff1d(np.arange(N_COLUMNS), mechanism.drivers)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_tenth_of_the_columns_drives_and_is_always_observed(seed: int) -> None:
     X, rng = _table(seed), np.random.default_rng(seed)
-    law = MAR(0.9).fit(X, rng)
-    assert len(law.drivers) == 3
-    assert law.draw(X, rng)[:, law.drivers].all()
+    mechanism = MAR(0.9).fit(X, rng)
+    assert len(mechanism.drivers) == 3
+    assert mechanism.draw(X, rng)[:, mechanism.drivers].all()
 
 
 @pytest.mark.parametrize(("d", "n_drivers"), [(1, 1), (2, 1), (9, 1), (19, 1), (20, 2), (50, 5), (70, 7)])
@@ -36,10 +36,10 @@ def test_the_number_of_drivers_is_rounded_down_but_never_zero(d: int, n_drivers:
 def test_what_is_hidden_has_no_influence_on_the_mask(seed: int) -> None:
     """With the drivers as they are, any other values in the driven columns give the same mask."""
     X, rng = _table(seed), np.random.default_rng(seed)
-    law = MAR(0.5).fit(X, rng)
+    mechanism = MAR(0.5).fit(X, rng)
     other = X.copy()
-    other[:, _driven(law)] = rng.standard_cauchy(size=(N_ROWS, len(_driven(law))))
-    masks = [law.draw(table, np.random.default_rng(7)) for table in (X, other)]
+    other[:, _driven(mechanism)] = rng.standard_cauchy(size=(N_ROWS, len(_driven(mechanism))))
+    masks = [mechanism.draw(table, np.random.default_rng(7)) for table in (X, other)]
     np.testing.assert_array_equal(*masks)
 
 
@@ -47,11 +47,11 @@ def test_what_is_hidden_has_no_influence_on_the_mask(seed: int) -> None:
 def test_mask_and_hidden_values_are_tied_only_through_the_drivers(seed: int) -> None:
     """Masks and values correlate; what the drivers leave unexplained of the values does not."""
     X, rng = _table(seed), np.random.default_rng(seed)
-    law = MAR(0.5).fit(X, rng)
-    driven = _driven(law)
-    hidden = (~law.draw(X, rng))[:, driven].astype(float)
+    mechanism = MAR(0.5).fit(X, rng)
+    driven = _driven(mechanism)
+    hidden = (~mechanism.draw(X, rng))[:, driven].astype(float)
     values = X[:, driven] - X[:, driven].mean(axis=0)
-    drivers = X[:, law.drivers] - X[:, law.drivers].mean(axis=0)
+    drivers = X[:, mechanism.drivers] - X[:, mechanism.drivers].mean(axis=0)
     residuals = values - drivers @ np.linalg.lstsq(drivers, values)[0]
 
     def correlations(columns: np.ndarray) -> np.ndarray:
@@ -64,17 +64,17 @@ def test_mask_and_hidden_values_are_tied_only_through_the_drivers(seed: int) -> 
 @pytest.mark.parametrize("seed", range(3))
 def test_each_driven_column_has_the_rate_at_every_level(seed: int) -> None:
     X, rng = _table(seed), np.random.default_rng(seed)
-    law = MAR(0.5, spread=0).fit(X, rng)
+    mechanism = MAR(0.5, spread=0).fit(X, rng)
     for level in (*LEVELS, 0.03, 0.475):
-        rates = (~law.at(level).draw(X, rng))[:, _driven(law)].mean(axis=0)
+        rates = (~mechanism.at(level).draw(X, rng))[:, _driven(mechanism)].mean(axis=0)
         assert np.abs(rates - level).max() < 5 * np.sqrt(level * (1 - level) / N_ROWS)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_rate_also_holds_on_fresh_rows(seed: int) -> None:
     X, rng = _table(seed, 8000), np.random.default_rng(seed)
-    law = MAR(0.3, spread=0).fit(X[:4000], rng)
-    rates = (~law.draw(X[4000:], rng))[:, _driven(law)].mean(axis=0)
+    mechanism = MAR(0.3, spread=0).fit(X[:4000], rng)
+    rates = (~mechanism.draw(X[4000:], rng))[:, _driven(mechanism)].mean(axis=0)
     assert np.abs(rates - 0.3).max() < 0.05
 
 
@@ -82,8 +82,8 @@ def test_log_odds_have_a_standard_deviation_of_two_to_ten() -> None:
     X = _table(0)
     deviations = []
     for seed in range(5):
-        mechanism = MAR(0.5).fit(X, np.random.default_rng(seed)).mechanism
-        deviations.extend(mechanism.scores(X).std(axis=0))
+        model = MAR(0.5).fit(X, np.random.default_rng(seed)).model
+        deviations.extend(model.scores(X).std(axis=0))
     assert 2 - 1e-9 <= min(deviations) < 2.1
     assert 9 < max(deviations) <= 10 + 1e-9
     assert np.median(deviations) == pytest.approx(1 / 0.3, abs=1)
@@ -91,21 +91,24 @@ def test_log_odds_have_a_standard_deviation_of_two_to_ten() -> None:
 
 def test_another_level_keeps_the_mechanism_and_refitting_redraws_it() -> None:
     X = _table(0)
-    law = MAR(0.1).fit(X, np.random.default_rng(0))
-    assert law.at(0.9).mechanism is law.mechanism
-    assert law.at(0.9).level == 0.9
-    redrawn = law.fit(X, np.random.default_rng(1))
+    mechanism = MAR(0.1).fit(X, np.random.default_rng(0))
+    assert mechanism.at(0.9).model is mechanism.model
+    assert mechanism.at(0.9).level == 0.9
+    redrawn = mechanism.fit(X, np.random.default_rng(1))
     assert redrawn.level == 0.1
-    assert list(redrawn.drivers) != list(law.drivers)
+    assert list(redrawn.drivers) != list(mechanism.drivers)
 
 
 def test_a_missing_driver_counts_as_its_mean() -> None:
     X, rng = _table(0), np.random.default_rng(0)
-    law = MAR(0.5).fit(X, rng)
+    mechanism = MAR(0.5).fit(X, rng)
     without, with_mean = X.copy(), X.copy()
-    without[:, law.drivers[0]] = np.nan
-    with_mean[:, law.drivers[0]] = X[:, law.drivers[0]].mean()
-    masks = [law.draw(table, np.random.default_rng(1))[:, _driven(law)] for table in (without, with_mean)]
+    without[:, mechanism.drivers[0]] = np.nan
+    with_mean[:, mechanism.drivers[0]] = X[:, mechanism.drivers[0]].mean()
+    masks = [
+        mechanism.draw(table, np.random.default_rng(1))[:, _driven(mechanism)]
+        for table in (without, with_mean)
+    ]
     np.testing.assert_array_equal(*masks)
 
 
@@ -114,10 +117,10 @@ def test_constant_drivers_hide_at_the_rate_whatever_the_rest(constant: float) ->
     """Rounding noise around a constant is not scaled up to decide."""
     rng = np.random.default_rng(0)
     X = np.full((2000, 5), constant)
-    law = MAR(0.3, spread=0).fit(X, rng)
-    assert (law.mechanism.coefficients == 0).all()
-    rates = (~law.draw(X, rng)).mean(axis=0)
-    assert np.abs(np.delete(rates, law.drivers) - 0.3).max() < 5 * np.sqrt(0.21 / 2000)
+    mechanism = MAR(0.3, spread=0).fit(X, rng)
+    assert (mechanism.model.coefficients == 0).all()
+    rates = (~mechanism.draw(X, rng)).mean(axis=0)
+    assert np.abs(np.delete(rates, mechanism.drivers) - 0.3).max() < 5 * np.sqrt(0.21 / 2000)
 
 
 @pytest.mark.parametrize("unit", [1e-30, 1e30])
@@ -136,7 +139,7 @@ def test_a_single_column_is_always_observed() -> None:
 
 
 def test_drawing_before_fitting_says_what_to_do() -> None:
-    with pytest.raises(RuntimeError, match=r"law = MAR\(\.\.\.\)\.fit\(X, rng\)"):
+    with pytest.raises(RuntimeError, match=r"mechanism = MAR\(\.\.\.\)\.fit\(X, rng\)"):
         MAR(0.5).draw(_table(0), np.random.default_rng(0))
     with pytest.raises(RuntimeError, match="no mechanism yet"):
         _ = MAR(0.5).drivers

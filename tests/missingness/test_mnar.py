@@ -27,9 +27,9 @@ def _table(seed: int) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(3))
 def test_each_column_has_the_rate_at_every_level(seed: int) -> None:
     X, rng = _table(seed), np.random.default_rng(seed)
-    law = MNAR(0.5, spread=0).fit(X, rng)
+    mechanism = MNAR(0.5, spread=0).fit(X, rng)
     for level in LEVELS:
-        rates = 1 - law.at(level).draw(X, rng).mean(axis=0)
+        rates = 1 - mechanism.at(level).draw(X, rng).mean(axis=0)
         assert np.abs(rates - level).max() < 5 * np.sqrt(level * (1 - level) / N_ROWS) + 1e-3
 
 
@@ -61,10 +61,10 @@ def test_a_steeper_slope_cuts_sharper() -> None:
 
 def test_only_the_cell_itself_decides() -> None:
     X, rng = _table(0), np.random.default_rng(0)
-    law = MNAR(0.5).fit(X, rng)
+    mechanism = MNAR(0.5).fit(X, rng)
     other = X.copy()
     other[:, 1:] = other[::-1, 1:]
-    masks = [law.draw(table, np.random.default_rng(1)) for table in (X, other)]
+    masks = [mechanism.draw(table, np.random.default_rng(1)) for table in (X, other)]
     np.testing.assert_array_equal(masks[0][:, 0], masks[1][:, 0])
     assert (masks[0][:, 1] != masks[1][:, 1]).any()
 
@@ -72,9 +72,9 @@ def test_only_the_cell_itself_decides() -> None:
 def test_a_column_that_was_constant_hides_at_the_rate_whatever_it_becomes() -> None:
     """Rounding noise around a constant is not taken for its scale."""
     X, rng = _table(0), np.random.default_rng(0)
-    law = MNAR(0.3, spread=0).fit(X, rng)
+    mechanism = MNAR(0.3, spread=0).fit(X, rng)
     X[:, 3] = rng.normal(size=N_ROWS)
-    assert abs(1 - law.draw(X, rng)[:, 3].mean() - 0.3) < 5 * np.sqrt(0.21 / N_ROWS)
+    assert abs(1 - mechanism.draw(X, rng)[:, 3].mean() - 0.3) < 5 * np.sqrt(0.21 / N_ROWS)
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
@@ -88,8 +88,8 @@ def test_the_rate_is_that_among_cells_which_are_not_missing_already(level: float
 
 
 def test_another_level_keeps_the_mechanism() -> None:
-    law = MNAR(0.1).fit(_table(0), np.random.default_rng(0))
-    assert law.at(0.9).mechanism is law.mechanism
+    mechanism = MNAR(0.1).fit(_table(0), np.random.default_rng(0))
+    assert mechanism.at(0.9).model is mechanism.model
 
 
 def test_misuse_says_what_to_do() -> None:

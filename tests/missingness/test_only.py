@@ -8,16 +8,16 @@ from stablemiss.missingness import MAR, MCARIndependent, Only
 def test_columns_out_of_reach_are_never_hidden(seed):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(500, 6))
-    for law in (MCARIndependent(0.7), MAR(0.7)):
-        mask = Only(law, [1, 4, 5]).fit(X, rng).draw(X, rng)
+    for mechanism in (MCARIndependent(0.7), MAR(0.7)):
+        mask = Only(mechanism, [1, 4, 5]).fit(X, rng).draw(X, rng)
         assert mask[:, [0, 2, 3]].all()
         assert not mask[:, [1, 4, 5]].all()
 
 
-def test_the_level_is_that_of_the_law_within():
-    law = Only(MCARIndependent(0.2, spread=0), [0]).at(0.9)
-    assert law.level == law.law.level == 0.9
-    mask = law.draw(np.zeros((4000, 2)), np.random.default_rng(0))
+def test_the_level_is_that_of_the_mechanism_within():
+    mechanism = Only(MCARIndependent(0.2, spread=0), [0]).at(0.9)
+    assert mechanism.level == mechanism.mechanism.level == 0.9
+    mask = mechanism.draw(np.zeros((4000, 2)), np.random.default_rng(0))
     assert mask[:, 0].mean() == pytest.approx(0.1, abs=0.02)
 
 

@@ -32,11 +32,11 @@ def test_no_columns_no_outage() -> None:
     assert Outage([]).draw(X, np.random.default_rng(0)).all()
 
 
-def test_a_change_of_the_given_list_does_not_reach_the_law() -> None:
+def test_a_change_of_the_given_list_does_not_reach_the_mechanism() -> None:
     columns = [1]
-    law = Outage(columns)
+    mechanism = Outage(columns)
     columns.append(2)
-    assert law.draw(X, np.random.default_rng(0))[:, 2].all()
+    assert mechanism.draw(X, np.random.default_rng(0))[:, 2].all()
 
 
 @pytest.mark.parametrize("columns", [3, "a", ["a"], [1.5], [True, False], np.array([True, False])])
@@ -47,7 +47,7 @@ def test_what_is_no_sequence_of_positions_is_refused(columns: object) -> None:
 
 @pytest.mark.parametrize("column", [-1, 6])
 def test_columns_that_the_table_lacks_are_refused(column: int) -> None:
-    law, rng = Outage([0, column]), np.random.default_rng(0)
-    for use in (law.fit, law.draw):
+    mechanism, rng = Outage([0, column]), np.random.default_rng(0)
+    for use in (mechanism.fit, mechanism.draw):
         with pytest.raises(ValueError, match=rf"names columns \[{column}\], but X has columns 0 to 5"):
             use(X, rng)

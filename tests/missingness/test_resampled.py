@@ -27,8 +27,8 @@ def _patterns(masks: np.ndarray) -> set[tuple[bool, ...]]:
 @pytest.mark.parametrize("level", [None, 0.1, 0.5, 0.9])
 def test_only_masks_that_occurred_come_up(seed: int, level: float | None) -> None:
     table, rng = _holed_table(seed), np.random.default_rng(seed)
-    law = Resampled(level=level).fit(table, rng)
-    drawn = law.draw(np.zeros((N_ROWS, 6)), rng)
+    mechanism = Resampled(level=level).fit(table, rng)
+    drawn = mechanism.draw(np.zeros((N_ROWS, 6)), rng)
     assert _patterns(drawn) <= _patterns(~np.isnan(table))
     assert len(_patterns(drawn)) > 1
 
@@ -47,8 +47,8 @@ def test_without_a_level_every_mask_is_drawn_as_often_as_it_occurred(seed: int) 
 @pytest.mark.parametrize("level", [0.05, 0.3, 0.6, 0.95])
 def test_a_level_is_the_mean_share_of_hidden_cells(level: float) -> None:
     rng = np.random.default_rng(0)
-    law = Resampled().fit(_holed_table(0), rng)
-    hidden_share = 1 - law.at(level).draw(np.zeros((N_ROWS, 6)), rng).mean(axis=1)
+    mechanism = Resampled().fit(_holed_table(0), rng)
+    hidden_share = 1 - mechanism.at(level).draw(np.zeros((N_ROWS, 6)), rng).mean(axis=1)
     assert abs(hidden_share.mean() - level) < 5 * hidden_share.std() / np.sqrt(N_ROWS)
 
 
@@ -56,8 +56,8 @@ def test_the_level_of_the_masks_themselves_leaves_equal_chances() -> None:
     masks = ~np.isnan(_holed_table(0))
     X = np.zeros((N_ROWS, 6))
     drawn = [
-        law.draw(X, np.random.default_rng(0))
-        for law in (Resampled(masks, 1 - masks.mean()), Resampled(masks))
+        mechanism.draw(X, np.random.default_rng(0))
+        for mechanism in (Resampled(masks, 1 - masks.mean()), Resampled(masks))
     ]
     assert np.abs(drawn[0].mean(axis=0) - drawn[1].mean(axis=0)).max() < 0.04
 
@@ -80,21 +80,21 @@ def test_a_share_that_every_mask_hides_is_a_level_whatever_its_rounding(d: int) 
 
 
 def test_a_level_beyond_the_masks_is_refused() -> None:
-    law, rng = Resampled([[True, True], [True, False]]), np.random.default_rng(0)
+    mechanism, rng = Resampled([[True, True], [True, False]]), np.random.default_rng(0)
     with pytest.raises(ValueError, match=r"hide 0 to 0.5 of a row; it cannot hide 0.9"):
-        law.at(0.9).draw(np.zeros((5, 2)), rng)
+        mechanism.at(0.9).draw(np.zeros((5, 2)), rng)
 
 
-def test_given_masks_stay_whatever_the_law_is_fitted_on() -> None:
+def test_given_masks_stay_whatever_the_mechanism_is_fitted_on() -> None:
     rng = np.random.default_rng(0)
-    law = Resampled([[True, False]]).fit(np.zeros((5, 2)), rng)
-    np.testing.assert_array_equal(law.draw(np.zeros((2, 2)), rng), [[True, False]] * 2)
+    mechanism = Resampled([[True, False]]).fit(np.zeros((5, 2)), rng)
+    np.testing.assert_array_equal(mechanism.draw(np.zeros((2, 2)), rng), [[True, False]] * 2)
 
 
 def test_refitting_takes_the_masks_of_the_new_table() -> None:
     rng = np.random.default_rng(0)
-    law = Resampled().fit([[1.0, np.nan]], rng).fit([[np.nan, 1.0]], rng)
-    np.testing.assert_array_equal(law.draw(np.zeros((1, 2)), rng), [[False, True]])
+    mechanism = Resampled().fit([[1.0, np.nan]], rng).fit([[np.nan, 1.0]], rng)
+    np.testing.assert_array_equal(mechanism.draw(np.zeros((1, 2)), rng), [[False, True]])
 
 
 def test_any_kind_of_entry_can_bring_its_holes() -> None:
@@ -105,15 +105,15 @@ def test_any_kind_of_entry_can_bring_its_holes() -> None:
         pd.DataFrame({"a": [1, 2], "b": pd.array([None, None], dtype="Int64")}),
         np.ma.masked_array([[1, 2], [3, 4]], [[False, True], [False, True]]),
     ):
-        law = Resampled().fit(table, rng)
-        np.testing.assert_array_equal(law.draw(np.zeros((1, 2)), rng), [[True, False]])
+        mechanism = Resampled().fit(table, rng)
+        np.testing.assert_array_equal(mechanism.draw(np.zeros((1, 2)), rng), [[True, False]])
 
 
-def test_a_change_of_the_given_masks_does_not_reach_the_law() -> None:
+def test_a_change_of_the_given_masks_does_not_reach_the_mechanism() -> None:
     masks = np.ones((3, 2), dtype=bool)
-    law = Resampled(masks)
+    mechanism = Resampled(masks)
     masks[:] = False
-    assert law.draw(np.zeros((5, 2)), np.random.default_rng(0)).all()
+    assert mechanism.draw(np.zeros((5, 2)), np.random.default_rng(0)).all()
 
 
 def test_misuse_says_what_to_do() -> None:

@@ -4,7 +4,7 @@ import pytest
 from stablemiss.mixture import MixtureFit, Rows
 from stablemiss.mixture.em import expect, maximise
 from stablemiss.mixture.workers import Workers
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 
 
 def make_three(seed, n=3000, d=6, missing=0.3):
@@ -24,7 +24,7 @@ def make_fit(values, mask, seed=0, n_targets=1, max_steps=150):
     )
     rng = np.random.default_rng(seed)
     return MixtureFit(
-        train, valid, n_targets, tolerance=3e-4, max_steps=max_steps, rng=rng, progress=Silence()
+        train, valid, n_targets, tolerance=3e-4, max_steps=max_steps, rng=rng, progress=NullProgress()
     )
 
 
@@ -85,5 +85,5 @@ def test_works_without_rows_and_without_validation_rows():
     empty = Rows(np.zeros((0, 3)), np.zeros((0, 3), dtype=bool), np.zeros(0))
     some = Rows(np.random.default_rng(0).normal(size=(30, 3)), np.ones((30, 3), dtype=bool), np.ones(30))
     for train in (empty, some):
-        fit = MixtureFit(train, empty, 0, 1e-3, 50, np.random.default_rng(0), Silence())
+        fit = MixtureFit(train, empty, 0, 1e-3, 50, np.random.default_rng(0), NullProgress())
         assert np.isfinite(fit.fit(None, 3, None).covariances).all()

@@ -23,7 +23,7 @@ def draw(mixture, n, rng):
 
 
 def given(mixture, row, seen):
-    """Textbook conditional law of the columns that are not seen: a mixture again, over those columns."""
+    """Textbook conditional mechanism of the columns that are not seen: a mixture again, over those columns."""
     log_joint, means, covariances = [], [], []
     for weight, mean, covariance in zip(mixture.weights, mixture.means, mixture.covariances, strict=True):
         block, gap = covariance[np.ix_(seen, seen)], row[seen] - mean[seen]
@@ -90,7 +90,9 @@ def test_no_column_gains_more_than_all_of_them_and_none_less_than_nothing(n_comp
     np.testing.assert_array_equal(found.gain[mask], 0.0)
     costs = ~mask.all(axis=1)
     assert (cost[costs] > 0).all()
-    np.testing.assert_array_equal(found.costliest, np.where(costs, found.gain.argmax(axis=1), -1))
+    np.testing.assert_array_equal(
+        found.most_informative_missing, np.where(costs, found.gain.argmax(axis=1), -1)
+    )
 
 
 def test_a_complete_row_costs_nothing():
@@ -99,7 +101,7 @@ def test_a_complete_row_costs_nothing():
     found = Uncertainty.of(mixture, rng.normal(size=(50, 6)), np.ones((50, 6), dtype=bool))
     np.testing.assert_array_equal(found.error, found.complete)
     np.testing.assert_array_equal(found.gain, 0.0)
-    np.testing.assert_array_equal(found.costliest, -1)
+    np.testing.assert_array_equal(found.most_informative_missing, -1)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -207,9 +209,13 @@ def test_a_row_alone_equals_the_row_among_many():
 def test_no_rows_and_a_single_column():
     rng = np.random.default_rng(6)
     empty = Uncertainty.of(make_mixture(rng), np.zeros((0, 6)), np.zeros((0, 6), dtype=bool))
-    assert (empty.error.shape, empty.gain.shape, empty.costliest.shape) == ((0, 1), (0, 6), (0,))
+    assert (empty.error.shape, empty.gain.shape, empty.most_informative_missing.shape) == (
+        (0, 1),
+        (0, 6),
+        (0,),
+    )
     single = Uncertainty.of(make_mixture(rng, d=1), np.ones((2, 1)), np.array([[True], [False]]))
-    assert single.costliest.tolist() == [-1, 0]
+    assert single.most_informative_missing.tolist() == [-1, 0]
     assert 0 < single.complete[1, 0] < single.error[1, 0]
 
 

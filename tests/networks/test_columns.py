@@ -1,13 +1,13 @@
 import numpy as np
 import torch
 
-from stablemiss.networks import ColumnNet
+from stablemiss.networks import ColumnNetwork
 
 
 def make(d=3, n_pieces=4, **settings):
     torch.manual_seed(0)
     edges = torch.linspace(-2, 2, n_pieces + 1).expand(d, -1)
-    return ColumnNet(edges, 10 * edges, **({"d_output": 2, "width": 16, "depth": 2} | settings)).double()
+    return ColumnNetwork(edges, 10 * edges, **({"d_output": 2, "width": 16, "depth": 2} | settings)).double()
 
 
 def test_scores_are_interpolated_between_cuts_and_flat_beyond_them():
@@ -31,7 +31,7 @@ def test_a_hidden_cells_value_has_no_influence_and_its_absence_has():
 
 def test_a_column_without_width_does_no_harm():
     edges = torch.zeros(1, 5)
-    net = ColumnNet(edges, edges, d_output=1, width=4, depth=1)
+    net = ColumnNetwork(edges, edges, d_output=1, width=4, depth=1)
     assert torch.isfinite(net(torch.tensor([[0.0], [3.0]]), torch.ones(2, 1))).all()
 
 

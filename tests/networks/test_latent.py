@@ -56,10 +56,10 @@ def test_codes_of_disjoint_sets_add_up(net):
 def test_the_divergence_is_that_of_gaussians():
     """Against Monte Carlo: E_q log q − log p."""
     mean, log_variance = torch.tensor([[0.5, -1.0]]), torch.tensor([[0.3, -0.7]])
-    law = torch.distributions.Normal(mean, (0.5 * log_variance).exp())
+    mechanism = torch.distributions.Normal(mean, (0.5 * log_variance).exp())
     torch.manual_seed(1)
-    z = law.sample((200_000,))
-    sampled = (law.log_prob(z) - torch.distributions.Normal(0.0, 1.0).log_prob(z)).sum(dim=2).mean()
+    z = mechanism.sample((200_000,))
+    sampled = (mechanism.log_prob(z) - torch.distributions.Normal(0.0, 1.0).log_prob(z)).sum(dim=2).mean()
     assert float(gaussian_divergence(mean, log_variance)) == pytest.approx(float(sampled), abs=0.02)
 
 

@@ -95,8 +95,8 @@ def test_with_a_label_it_is_tight_for_the_likelihood_of_both(net, rows, k):
 
 def test_the_density_is_that_of_students_t():
     x = torch.linspace(-3, 3, 7, dtype=torch.float64)
-    law = Student(*(torch.tensor(number, dtype=torch.float64) for number in (0.3, 1.7, 5.0)))
-    assert np.allclose(law.log_density(x), t.logpdf(x.numpy(), 5.0, 0.3, 1.7))
+    mechanism = Student(*(torch.tensor(number, dtype=torch.float64) for number in (0.3, 1.7, 5.0)))
+    assert np.allclose(mechanism.log_density(x), t.logpdf(x.numpy(), 5.0, 0.3, 1.7))
 
 
 def test_a_prediction_weighs_the_draws_by_importance(net):

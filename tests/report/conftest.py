@@ -29,8 +29,8 @@ def rows() -> list[dict[str, Any]]:
     return [
         {
             "dataset": "Gaussian-Mix",
-            "law": "MAR",
-            "law_config": {"class": "MAR", "level": 0.1},
+            "mechanism": "MAR",
+            "mechanism_config": {"class": "MAR", "level": 0.1},
             "train_level": 0.1,
             "test_level": level,
             "method": method,
@@ -75,7 +75,7 @@ def stored() -> list[dict[str, Any]]:
             "key": f"quick gaussian_mix mar 0.5 0 {label}",
             "budget": "quick",
             "dataset": "gaussian_mix",
-            "train_law": "mar",
+            "train_mechanism": "mar",
             "train_level": 0.5,
             "instance": 0,
             "label": label,
@@ -94,8 +94,11 @@ def stored() -> list[dict[str, Any]]:
             fit |= {
                 "error": None,
                 "scores": [
-                    *({"law": "mar", "level": a, "rmse": b} for a, b in zip(LEVELS, scores, strict=True)),
-                    {"law": "mcar_window", "level": 0.5, "rmse": scores[1]},
+                    *(
+                        {"mechanism": "mar", "level": a, "rmse": b}
+                        for a, b in zip(LEVELS, scores, strict=True)
+                    ),
+                    {"mechanism": "mcar_window", "level": 0.5, "rmse": scores[1]},
                 ],
                 "config": {"class": fit["label"], "hidden": [128, 128]},
                 "n_rows": 1000,
@@ -106,7 +109,7 @@ def stored() -> list[dict[str, Any]]:
     mask = {
         "key": "quick patterns mar",
         "budget": "quick",
-        "train_law": "mar",
+        "train_mechanism": "mar",
         "mask": ["10", "11"],
         "scores": [],
         "error": None,
@@ -146,13 +149,13 @@ def everything() -> list[dict[str, Any]]:
                 "key": cell.key,
                 "budget": budget.name,
                 "dataset": cell.dataset,
-                "train_law": cell.law,
+                "train_mechanism": cell.mechanism,
                 "train_level": cell.level,
                 "instance": cell.instance,
                 "label": cell.label,
                 "scores": [
                     {
-                        "law": exam.law,
+                        "mechanism": exam.mechanism,
                         "level": exam.level,
                         "rmse": unit * (1000 + 500 * exam.level + 20 * rank + 7 * ((rank * cell.seed) % 5)),
                     }

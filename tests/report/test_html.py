@@ -84,12 +84,12 @@ def test_the_page_carries_its_rows(rows):
     "name", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</table>&amp;"]
 )
 def test_hostile_names_stay_text(rows, name):
-    """Whatever a data set, law or method is called, the page has the same elements."""
+    """Whatever a data set, mechanism or method is called, the page has the same elements."""
     hostile = [
         {
             **row,
             "dataset": name,
-            "law": name,
+            "mechanism": name,
             "finished": name,
             "config": {name: name},
             "versions": {name: name},
@@ -139,7 +139,7 @@ def test_views_load_neither_torch_nor_scikit_learn():
         "print(sorted({'torch', 'sklearn', 'lightgbm', 'scipy'} & set(sys.modules)))"
     )
     row = {
-        **dict.fromkeys(("dataset", "law", "finished", "method"), "x"),
+        **dict.fromkeys(("dataset", "mechanism", "finished", "method"), "x"),
         **dict.fromkeys(
             ("train_level", "test_level", "optimal_rmse", "rmse", "n_rows", "n_test_rows", "seed"), 0.5
         ),

@@ -36,10 +36,10 @@ def test_it_is_said_when_no_method_is_worse_than_the_mean(rows):
     assert "No method is worse than predicting the mean at any test level." in summarise(fine)["findings"]
 
 
-def test_settings_name_data_law_rows_seed_versions_and_time(rows):
+def test_settings_name_data_mechanism_rows_seed_versions_and_time(rows):
     settings = dict(summarise(rows)["settings"])
     assert settings["Data"] == "Gaussian-Mix"
-    assert settings["Missingness law"] == "MAR"
+    assert settings["Missingness mechanism"] == "MAR"
     assert settings["Missing in training"] == "10%"
     assert settings["Missing at test"] == "10%, 50%, 90%"
     assert settings["Rows"] == "16,384 to train; 8,192 to test"

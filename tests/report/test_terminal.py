@@ -35,7 +35,9 @@ def nine_levels(rows):
         for level in levels
         if row["test_level"] == 0.1
     ]
-    return [{**row, "method": "boosting, thinned"} if row["method"] == "boosting" else row for row in wide]
+    return [
+        {**row, "method": "boosting, masked copies"} if row["method"] == "boosting" else row for row in wide
+    ]
 
 
 def test_nine_levels_with_four_digits_fit_on_eighty_columns(rows):

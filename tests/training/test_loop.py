@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from stablemiss.data import MaskedData
-from stablemiss.progress import Silence
-from stablemiss.training import Rows, Stage, Step, adamw, minimise, run_stages
-from stablemiss.training.loop import CUT
+from stablemiss.progress import NullProgress
+from stablemiss.training import Rows, Stage, Step, adamw, inner_loop, run_stages
+from stablemiss.training.loop import LR_FACTOR
 
 sgd = partial(torch.optim.SGD, lr=0.1)
 
@@ -28,7 +28,7 @@ def numbers(*values):
 
 
 def run(*stages, seed=0, progress=None):
-    return run_stages(stages, np.random.default_rng(seed), progress or Silence())
+    return run_stages(stages, np.random.default_rng(seed), progress or NullProgress())
 
 
 def away_from(module, index=0):
@@ -81,12 +81,12 @@ def test_a_cut_goes_back_to_the_best_and_lowers_the_learning_rate():
     def score():
         return abs(module[0].item() - 0.56)
 
-    stage = Stage("stage", module, make_rows(), [step], score, patience=2, cuts=1)
+    stage = Stage("stage", module, make_rows(), [step], score, patience=2, lr_reductions=1)
     [history] = run(stage)
     # The best of the first rate is epoch 4; patience is lost two epochs later.
-    assert history.cuts == [6]
+    assert history.lr_reductions == [6]
     assert history.best_epoch == 7
-    assert module[0].item() == pytest.approx(0.6 - CUT * 0.1)
+    assert module[0].item() == pytest.approx(0.6 - LR_FACTOR * 0.1)
 
 
 @pytest.mark.parametrize("n_rows", [1, 7, 30])
@@ -245,7 +245,7 @@ def test_the_random_state_of_the_process_is_untouched():
     assert states() == before
 
 
-def diverging(module, at_call, cuts=0, n_bad=10**9):
+def diverging(module, at_call, lr_reductions=0, n_bad=10**9):
     """A stage whose loss is not finite for `n_bad` calls from `at_call` on."""
     calls = []
 
@@ -255,7 +255,15 @@ def diverging(module, at_call, cuts=0, n_bad=10**9):
         return module[0].sum() * (float("inf") if is_bad else 1.0)
 
     step = Step(loss, list(module), sgd)
-    return Stage("shaky", module, make_rows(), [step], lambda: module[0].item(), max_epochs=6, cuts=cuts)
+    return Stage(
+        "shaky",
+        module,
+        make_rows(),
+        [step],
+        lambda: module[0].item(),
+        max_epochs=6,
+        lr_reductions=lr_reductions,
+    )
 
 
 def test_divergence_after_progress_keeps_the_best_epoch_and_warns():
@@ -273,10 +281,10 @@ def test_divergence_before_any_progress_is_an_error():
 
 def test_a_cut_recovers_from_divergence():
     module = numbers(1.0)
-    [history] = run(diverging(module, at_call=3, cuts=1, n_bad=1))
-    assert history.cuts == [3]
+    [history] = run(diverging(module, at_call=3, lr_reductions=1, n_bad=1))
+    assert history.lr_reductions == [3]
     assert history.ending == "max_epochs"
-    assert module[0].item() == pytest.approx(0.8 - 3 * CUT * 0.1)
+    assert module[0].item() == pytest.approx(0.8 - 3 * LR_FACTOR * 0.1)
 
 
 def test_a_stage_without_rows_is_refused():
@@ -318,7 +326,7 @@ def test_a_stage_has_its_own_number_of_threads():
     assert torch.get_num_threads() == before
 
 
-class Notes(Silence):
+class Notes(NullProgress):
     def __init__(self):
         self.told = []
 
@@ -356,7 +364,9 @@ def test_a_small_problem_can_be_minimised_within_a_loss():
 
     def loss(batch):
         inner = torch.zeros(1, requires_grad=True)
-        minimise(lambda: (inner - 3.0).square().sum(), [inner], partial(torch.optim.SGD, lr=0.25), n_steps=20)
+        inner_loop(
+            lambda: (inner - 3.0).square().sum(), [inner], partial(torch.optim.SGD, lr=0.25), n_steps=20
+        )
         found.append(inner.item())
         return (module[0] - inner.detach()).square().sum()
 
@@ -369,5 +379,5 @@ def test_a_small_problem_can_be_minimised_within_a_loss():
 def test_minimise_works_where_gradients_are_off():
     place = torch.tensor([4.0], requires_grad=True)
     with torch.no_grad():
-        minimise(lambda: place.square().sum(), [place], partial(torch.optim.SGD, lr=0.5), n_steps=1)
+        inner_loop(lambda: place.square().sum(), [place], partial(torch.optim.SGD, lr=0.5), n_steps=1)
     assert place.item() == 0.0

@@ -9,8 +9,8 @@ from stablemiss.missingness import MCARIndependent, Outage
 from stablemiss.tuning.held_out import HeldOut
 
 
-def split(estimator, X, y, sample_weight=None, valid_fraction=0.25, test_law=None, seed=0):
-    return HeldOut.of(estimator, X, y, sample_weight, valid_fraction, test_law, seed)
+def split(estimator, X, y, sample_weight=None, valid_fraction=0.25, test_mechanism=None, seed=0):
+    return HeldOut.of(estimator, X, y, sample_weight, valid_fraction, test_mechanism, seed)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,20 +70,23 @@ def test_the_fingerprint_tells_tables_targets_weights_and_splits_apart(table):
         split(ols, X, y, np.arange(1, 61)),
         split(ols, X, y, seed=1),
         split(ols, X, y, valid_fraction=0.3),
-        split(ols, X, y, test_law=MCARIndependent(0.5)),
+        split(ols, X, y, test_mechanism=MCARIndependent(0.5)),
     ]
     assert len({one.fingerprint() for one in prints}) == len(prints)
 
 
-def test_a_law_hides_cells_of_the_held_out_rows_alone_also_text(table):
+def test_a_mechanism_hides_cells_of_the_held_out_rows_alone_also_text(table):
     X, y = table
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(town=np.where(y > 0, "here", "there"))
-    plain, dark = (split(MissingRegressor("ols"), frame, y, test_law=law) for law in (None, Outage([1, 3])))
+    plain, dark = (
+        split(MissingRegressor("ols"), frame, y, test_mechanism=mechanism)
+        for mechanism in (None, Outage([1, 3]))
+    )
     np.testing.assert_array_equal(pd.isna(dark.learn.rows), pd.isna(plain.learn.rows))
     expected = pd.isna(plain.judge.rows)
     expected[:, [1, 3]] = True
     np.testing.assert_array_equal(pd.isna(dark.judge.rows), expected)
-    # A column that was never missing: the law was asked for, so there is no warning.
+    # A column that was never missing: the mechanism was asked for, so there is no warning.
     assert dark.loss(MissingRegressor("ols")) > plain.loss(MissingRegressor("ols"))
 
 

@@ -15,7 +15,7 @@ import torch
 from stablemiss import MissingClassifier, MissingRegressor, StableMissRegressor
 from stablemiss.methods import OLS, StableNet
 from stablemiss.missingness import MCARIndependent
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress
 from stablemiss.tuning import Choice, Range, tune
 
 RIDGE = {"ridge": Range(1e-3, 1e3, log=True)}
@@ -122,7 +122,7 @@ def test_classes_and_several_outputs_and_frames_with_text_are_tuned(table):
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(town=np.where(y > 0, "here", None))
     labels = np.where(y > 1, "high", "low")
     classes = tune(
-        MissingClassifier("ols"), frame, labels, n_trials=3, space=RIDGE, test_law=MCARIndependent(0.5)
+        MissingClassifier("ols"), frame, labels, n_trials=3, space=RIDGE, test_mechanism=MCARIndependent(0.5)
     )
     assert 0 < classes.loss < 0.7
     assert classes.estimator().fit(frame, labels).score(frame, labels) > 0.8
@@ -130,10 +130,10 @@ def test_classes_and_several_outputs_and_frames_with_text_are_tuned(table):
     assert 0 < several.loss < 1.4
 
 
-def test_a_test_law_makes_trials_harder(table):
+def test_a_test_mechanism_makes_trials_harder(table):
     plain, hidden = (
-        tune(MissingRegressor("ols"), *table, n_trials=1, space=RIDGE, test_law=law)
-        for law in (None, MCARIndependent(0.8))
+        tune(MissingRegressor("ols"), *table, n_trials=1, space=RIDGE, test_mechanism=mechanism)
+        for mechanism in (None, MCARIndependent(0.8))
     )
     assert hidden.loss > 1.2 * plain.loss
 
@@ -288,7 +288,7 @@ def test_no_trial_begins_after_the_timeout(table, shelf, tmp_path):
 def test_progress_is_told_how_many_trials_ended(table, shelf):
     told = []
 
-    class Told(Silence):
+    class Told(NullProgress):
         def start(self, what, total=None):
             told.append((what, total))
 
@@ -318,9 +318,15 @@ def test_progress_is_told_how_many_trials_ended(table, shelf):
         ({"space": {"ridge": Range(1.0, 2.0)}}, "space is {'ridge': Range"),
         ({"random_state": 1}, "random_state is 0, but here it is 1"),
         ({"valid_fraction": 0.3}, "valid_fraction is 0.2, but here it is 0.3"),
-        ({"test_law": MCARIndependent(0.5)}, "fingerprint of table, target, weights and test law is"),
-        ({"y": np.arange(60.0)}, "fingerprint of table, target, weights and test law is"),
-        ({"sample_weight": np.arange(1.0, 61.0)}, "fingerprint of table, target, weights and test law is"),
+        (
+            {"test_mechanism": MCARIndependent(0.5)},
+            "fingerprint of table, target, weights and test mechanism is",
+        ),
+        ({"y": np.arange(60.0)}, "fingerprint of table, target, weights and test mechanism is"),
+        (
+            {"sample_weight": np.arange(1.0, 61.0)},
+            "fingerprint of table, target, weights and test mechanism is",
+        ),
     ],
 )
 def test_the_file_of_another_search_is_refused_and_stays_as_it_was(table, tmp_path, change, message):

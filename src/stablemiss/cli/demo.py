@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.progress import Bar, Silence
+from stablemiss.progress import NullProgress, Progress, ProgressBar
 
 
-class Milestones(Silence):
+class Milestones(Progress):
     """A bar while a piece of work runs, one line that stays when it is done."""
 
     def __init__(self) -> None:
         # Into a file a bar would leave nothing but empty lines.
-        self._bar = Bar() if sys.stderr.isatty() else Silence()
+        self._bar = ProgressBar() if sys.stderr.isatty() else NullProgress()
         self._what = ""
         self._start = 0.0
 
@@ -36,7 +36,7 @@ class Milestones(Silence):
 
 def demo(
     seed: Annotated[int, typer.Option(help="Another seed draws other data.", min=0)] = 0,
-    law: Annotated[
+    mechanism: Annotated[
         str, typer.Option(help="How cells get hidden: mar, mcar_window or mcar_independent.")
     ] = "mar",
     train_level: Annotated[float, typer.Option(help="Share of cells missing in training.")] = 0.1,
@@ -55,7 +55,9 @@ def demo(
         check_folder(output)
         from stablemiss.experiments.demo import run_demo
 
-        results = run_demo(seed=seed, law=law, train_level=train_level, rows=rows, progress=Milestones())
+        results = run_demo(
+            seed=seed, mechanism=mechanism, train_level=train_level, rows=rows, progress=Milestones()
+        )
         print_table(gap_table(results))
         write_report(results, output)
         typer.echo(f"Report: {output}")

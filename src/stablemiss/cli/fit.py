@@ -12,7 +12,7 @@ import typer
 
 from stablemiss.cli.errors import plain_errors
 from stablemiss.cli.files import check_column, check_readable, read_table, text_entries
-from stablemiss.text import date_entry, stray_entry
+from stablemiss.text import looks_like_dates, non_numeric_entry
 from stablemiss.writing import check_folder
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def read_rows(
     for name in [target, *ignore, *category]:
         check_column(table, name, data)
     if not classify and target not in category:
-        check_is_no_slip(table, target, data, "If they are names of classes, use --classify.")
+        check_mostly_numeric(table, target, data, "If they are names of classes, use --classify.")
     table, n_left_out = with_target(table, target, data)
     is_numeric, y = to_target(table, target, data)
     if classify is None:
@@ -167,9 +167,9 @@ def check_features(features: pyarrow.Table, categories: list[str], path: Path) -
             f"If the numbers are names, use --category {field.name!r}; to leave the column out, "
             f"--ignore {field.name!r}."
         )
-        check_is_no_slip(features, field.name, path, advice)
+        check_mostly_numeric(features, field.name, path, advice)
         times = column.drop_null() if types.is_temporal(field.type) else []
-        date = date_entry(entries) or next(map(str, times), None)
+        date = looks_like_dates(entries) or next(map(str, times), None)
         if date is not None:
             raise ValueError(
                 f"Column {field.name!r} of {path} holds dates or times, such as {date}, which cannot be used "
@@ -179,9 +179,9 @@ def check_features(features: pyarrow.Table, categories: list[str], path: Path) -
             )
 
 
-def check_is_no_slip(table: pyarrow.Table, name: str, path: Path, advice: str) -> None:
+def check_mostly_numeric(table: pyarrow.Table, name: str, path: Path, advice: str) -> None:
     """Raise, in one sentence, where a column of numbers became text through a few entries that are none."""
-    if (entry := stray_entry(text_entries(table.column(name)))) is not None:
+    if (entry := non_numeric_entry(text_entries(table.column(name)))) is not None:
         raise ValueError(
             f"Column {name!r} of {path} holds numbers but for a few entries such as {entry!r}, which would "
             f"make text of all of them. Correct these entries or leave them empty. {advice}"

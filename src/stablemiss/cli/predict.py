@@ -10,7 +10,7 @@ import typer
 
 from stablemiss.cli.errors import plain_errors
 from stablemiss.cli.files import check_readable, check_writable, read_table, text_entries, write_table
-from stablemiss.text import stray_entry
+from stablemiss.text import non_numeric_entry
 
 if TYPE_CHECKING:
     import pyarrow
@@ -93,7 +93,7 @@ def check_numbers(table: pyarrow.Table, estimator: MissingEstimator, path: Path)
     """Raise, in one sentence, where some entries of a column of numbers are none."""
     for name in columns_of_kind(estimator, "numbers"):
         entries = text_entries(table.column(name)) if name in table.column_names else []
-        if (entry := stray_entry(entries, share=0.0)) is not None:
+        if (entry := non_numeric_entry(entries, share=0.0)) is not None:
             raise ValueError(
                 f"Column {name!r} of {path} should hold numbers, as in training, but holds {entry!r}, too. "
                 "Correct such entries or leave them empty."

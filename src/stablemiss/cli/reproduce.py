@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.progress import Bar, Silence
+from stablemiss.progress import Progress, ProgressBar
 
 
-class Lines(Silence):
+class Lines(Progress):
     """A line for each step, for runs whose output goes to a file."""
 
     def start(self, what: str, total: int | None = None) -> None:
@@ -21,6 +21,9 @@ class Lines(Silence):
 
     def update(self, done: int, note: str = "") -> None:
         typer.echo(f"{done} of {self._total}  {note}", err=True)
+
+    def finish(self) -> None:
+        pass
 
 
 def reproduce(
@@ -69,7 +72,7 @@ def reproduce(
             scheduler=scheduler,
             retry_failed=retry_failed,
             # Into a file a bar would leave nothing but empty lines.
-            progress=Bar() if sys.stderr.isatty() else Lines(),
+            progress=ProgressBar() if sys.stderr.isatty() else Lines(),
         )
         for name in wanted:
             if name in EXHIBITS:

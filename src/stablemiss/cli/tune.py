@@ -22,7 +22,7 @@ from stablemiss.cli.fit import (
     read_params,
     read_rows,
 )
-from stablemiss.progress import Bar, Silence
+from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.writing import check_folder, whole_file
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def tune(
             n_jobs=jobs,
             timeout=timeout,
             # Into a file a bar would leave nothing but empty lines.
-            progress=Bar() if sys.stderr.isatty() else Silence(),
+            progress=ProgressBar() if sys.stderr.isatty() else NullProgress(),
         )
         measure = "log loss" if rows.classify else "RMSE in standard deviations of the target"
         typer.echo(f"{len(tuned.trials)} trials of {method}, by {measure} on held-out rows:")

@@ -18,7 +18,7 @@ SIGNAL_TO_NOISE = 10.0
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The law of (x, y): features from a Gaussian mixture, y linear in them plus Gaussian noise.
+    """The mechanism of (x, y): features from a Gaussian mixture, y linear in them plus Gaussian noise.
 
     y is linear given *all* features. Given some, the best prediction is linear for one component and
     curved for several, because what is seen also tells which component the row came from.
@@ -238,6 +238,6 @@ def _with_target(weights: Floats, means: Floats, covariances: Floats, scale: Flo
     coef = 2.0 + np.sqrt(scale.sum()) * rng.standard_normal(len(scale))
     noiseless = Population(weights, means, covariances, coef, intercept=1.0, noise_sd=0.0)
     # DEVIATION: the authors' code takes the signal's variance from each sample; the population's is used here
-    # because training and test rows must come from one law.
+    # because training and test rows must come from one mechanism.
     noise_sd = noiseless.signal_sd / np.sqrt(SIGNAL_TO_NOISE)
     return Population(weights, means, covariances, coef, intercept=1.0, noise_sd=noise_sd)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from stablemiss.data import Floats, MaskedData, centre_and_scale
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
 from stablemiss.training import SMALL_STEP, Rows, Stage, Step, run_stages, to_device
 
@@ -63,7 +63,7 @@ def balance_weights(
     max_steps: int = 1000,
     learning_rate: float = 0.1,
     device: str = "cpu",
-    progress: Silence | None = None,
+    progress: Progress | None = None,
 ) -> Floats:
     """Learn row weights that make columns uncorrelated.
 
@@ -92,7 +92,7 @@ def balance_weights(
         First step size in v, where w = v² and v begins at one; lowered once before the end.
     device : str
         "cpu", "cuda" or "auto".
-    progress : Silence, optional
+    progress : Progress, optional
 
     Returns
     -------
@@ -156,11 +156,11 @@ def balance_weights(
         batch_size=n,
         max_epochs=-(-max_steps // STEPS),
         patience=PATIENCE,
-        cuts=1,
+        lr_reductions=1,
         min_batches=STEPS,
         n_threads=1 if n * d * d < SMALL_STEP else None,
     )
-    run_stages([stage], rng, progress or Silence())
+    run_stages([stage], rng, progress or NullProgress())
     learnt = weights().detach().double().cpu().numpy()
     return learnt / learnt.mean()
 

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.seeding import Rng
-from stablemiss.training import minimise
+from stablemiss.training import inner_loop
 
 # PAPER: in so many first batches a blended memory is the plain mean of what it saw.
 FIRST_BATCHES = 10
@@ -235,7 +235,7 @@ class BatchWeights:
         # PAPER: learning rate × 0.1 halfway. The second half starts without the momentum of the first.
         slow = self.n_steps // 2
         for rate, n_steps in ((self.learning_rate, self.n_steps - slow), (0.1 * self.learning_rate, slow)):
-            minimise(loss, [raw], partial(torch.optim.SGD, lr=rate, momentum=0.9), n_steps)
+            inner_loop(loss, [raw], partial(torch.optim.SGD, lr=rate, momentum=0.9), n_steps)
         raw = raw.detach()
         self.memory.take(features, raw + own)
         return raw.softmax(dim=0)

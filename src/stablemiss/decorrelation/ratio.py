@@ -24,7 +24,7 @@ from sklearn.preprocessing import PolynomialFeatures
 
 from stablemiss.data import Floats, MaskedData, centre_and_scale
 from stablemiss.decorrelation.permuting import draw_orders, rows_in_proportion
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng, draw_seed
 
 Classifier = Literal["mlp", "logistic"]
@@ -50,7 +50,7 @@ def ratio_weights(
     max_epochs: int = 500,
     n_permutations: int = 3,
     n_folds: int = 2,
-    progress: Silence | None = None,
+    progress: Progress | None = None,
 ) -> Floats:
     """Learn row weights that make columns independent, not only uncorrelated.
 
@@ -84,7 +84,7 @@ def ratio_weights(
         A row's weight comes from classifiers that have not learnt from it, one for each fold. More learn
         from more rows and cost more; with 1 a single classifier judges the rows it was made from, of which
         "mlp" keeps a tenth to stop by.
-    progress : Silence, optional
+    progress : Progress, optional
 
     Returns
     -------
@@ -104,7 +104,7 @@ def ratio_weights(
     n, d = columns.shape
     centre, scale = centre_and_scale(columns, base)
     data = MaskedData.of((columns - centre) / scale, np.ones((n, d)), np.zeros(n), base, groups)
-    progress = progress or Silence()
+    progress = progress or NullProgress()
     progress.start("row weights", total=n_permutations * n_folds)
 
     ratio = np.zeros(n)

@@ -26,7 +26,7 @@ from stablemiss.decorrelation.dependence import Dependence
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.decorrelation.permuting import draw_orders, rows_in_proportion
 from stablemiss.decorrelation.weights import Objective, RowWeights, Weighting, critical_slope
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
@@ -150,7 +150,7 @@ def transport_weights(
     max_epochs: int = 200,
     learning_rate: float = 0.03,
     device: str = "cpu",
-    progress: Silence | None = None,
+    progress: Progress | None = None,
 ) -> Weighting:
     """Learn row weights that bring the table closer to one with independent columns and the same margins.
 
@@ -175,7 +175,7 @@ def transport_weights(
         First step size; lowered twice before the end.
     device : str
         "cpu", "cuda" or "auto".
-    progress : Silence, optional
+    progress : Progress, optional
 
     Returns
     -------
@@ -231,10 +231,10 @@ def transport_weights(
         batch_size=n,
         max_epochs=max_epochs,
         patience=PATIENCE,
-        cuts=2,
+        lr_reductions=2,
         min_batches=STEPS,
     )
-    run_stages([stage], rng, progress or Silence())
+    run_stages([stage], rng, progress or NullProgress())
     own = torch.as_tensor(data.groups, device=table.device)
     afresh = Dependence(rows.values, rows.mask > 0, RandomFeatures.draw(d, Q, rng), groups=own)
     learnt = objective.best(weights, judge)

@@ -24,7 +24,7 @@ from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import TERMS, Dependence, Form
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.decorrelation.permuting import draw_orders
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
@@ -198,7 +198,7 @@ def weigh_rows(
     max_epochs: int = 15,
     learning_rate: float = 0.03,
     device: str = "cpu",
-    progress: Silence | None = None,
+    progress: Progress | None = None,
 ) -> Weighting:
     """Learn row weights that make columns and mask bits less dependent.
 
@@ -238,7 +238,7 @@ def weigh_rows(
         First step size; lowered twice before the end.
     device : str
         "cpu", "cuda" or "auto".
-    progress : Silence, optional
+    progress : Progress, optional
 
     Returns
     -------
@@ -326,10 +326,10 @@ def weigh_rows(
         batch_size=n if batch_size is None else batch_size,
         max_epochs=max_epochs,
         patience=2,
-        cuts=2,
+        lr_reductions=2,
         min_batches=STEPS,
     )
-    run_stages([stage], rng, progress or Silence())
+    run_stages([stage], rng, progress or NullProgress())
     learnt = objective.best(weights, judge, sample.index)
     afresh = measured(sample, draw(), TERMS)
     found = Weighting.of(learnt, weights.base, afresh, sample.index, gamma, critical, scale)

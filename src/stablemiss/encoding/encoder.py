@@ -14,7 +14,7 @@ from stablemiss.encoding.categories import Categories, learn_target_means
 from stablemiss.encoding.table import Table, column_label
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
-from stablemiss.text import stray_entry
+from stablemiss.text import non_numeric_entry
 
 NUMBERS, CATEGORIES, NEVER_OBSERVED = "numbers", "categories", "never observed"
 
@@ -270,7 +270,7 @@ class TableEncoder:
 
     def _mind_stray_text(self, j: int, sample: NDArray) -> None:
         """Warn of a column of numbers that a stray word has turned into categories."""
-        entry = stray_entry(text for text in sample if text is not None)
+        entry = non_numeric_entry(text for text in sample if text is not None)
         if entry is not None:
             label = column_label(self.labels, j)
             warnings.warn(

@@ -58,7 +58,7 @@ class _AnyMaskEstimator(MissingEstimator):
             _positions("never_missing", self.never_missing, columns),
         )
 
-    def _promised(self) -> set[str]:
+    def _declared_never_missing(self) -> set[str]:
         assert isinstance(self.method_, AnyMask)
         names = self.encoder_.names
         return {
@@ -76,13 +76,15 @@ class _AnyMaskEstimator(MissingEstimator):
         expected = self.predictor_.expected_error(values, mask, self.encoder_.groups, weight)
         error, complete = expected.error[:, 0], expected.complete[:, 0]
         columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-        costliest = np.array(columns, dtype=object)[np.unique(self.encoder_.groups)[expected.costliest]]
-        costliest[expected.costliest < 0] = None
+        most_informative_missing = np.array(columns, dtype=object)[
+            np.unique(self.encoder_.groups)[expected.most_informative_missing]
+        ]
+        most_informative_missing[expected.most_informative_missing < 0] = None
         return {
             "error": error,
             "error_if_complete": complete,
-            "costliest": costliest,
-            "error_with_costliest": np.maximum(error - expected.gain.max(axis=1), complete),
+            "most_informative_missing": most_informative_missing,
+            "error_if_it_were_observed": np.maximum(error - expected.gain.max(axis=1), complete),
         }
 
 
@@ -128,7 +130,7 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Intervals that hold the truth with probability `coverage` whatever is missing.
 
-        They widen where telling columns are missing: calibrated on held-out rows under many masks, by the
+        They widen where importance columns are missing: calibrated on held-out rows under many masks, by the
         number of missing columns and by how large errors are where these cells are observed.
 
         Parameters
@@ -170,22 +172,25 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         dict of (n,) arrays, ready to become a data frame
             "error": RMSE to expect of the prediction (over all outputs, in the target's units).
             "error_if_complete": the same if nothing were missing.
-            "costliest": the missing column whose value would lower the error most, by name (by position in
+            "most_informative_missing": the missing column whose value would lower the error most, by name (by position in
             tables without names); None where none is missing, or none would help.
-            "error_with_costliest": RMSE to expect if that column alone were seen.
+            "error_if_it_were_observed": RMSE to expect if that column alone were seen.
 
         Examples
         --------
         >>> import numpy as np
         >>> X = np.random.default_rng(0).normal(size=(300, 3))
         >>> model = AnyMaskRegressor(budget="fast", random_state=0).fit(X, 2 * X[:, 0] + X[:, 1])
-        >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["costliest"].tolist()
+        >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["most_informative_missing"].tolist()
         [0, 1]
         """
         check_is_fitted(self)
         assert isinstance(self.task_, Regression)
         found = self._costs(X, self.task_.scale**2 / self.n_outputs_)
-        return {name: cells if name == "costliest" else np.sqrt(cells) for name, cells in found.items()}
+        return {
+            name: cells if name == "most_informative_missing" else np.sqrt(cells)
+            for name, cells in found.items()
+        }
 
 
 class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
@@ -269,9 +274,9 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         dict of (n,) arrays, ready to become a data frame
             "error": Brier score to expect of the probabilities.
             "error_if_complete": the same if nothing were missing.
-            "costliest": the missing column whose value would lower the error most, by name (by position in
+            "most_informative_missing": the missing column whose value would lower the error most, by name (by position in
             tables without names); None where none is missing, or none would help.
-            "error_with_costliest": Brier score to expect if that column alone were seen.
+            "error_if_it_were_observed": Brier score to expect if that column alone were seen.
         """
         check_is_fitted(self)
         return self._costs(X, np.ones(len(self.classes_)))

@@ -21,7 +21,7 @@ from safetensors.numpy import save
 from stablemiss.writing import whole_file
 
 FORMAT = "stablemiss model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 # Texts longer than this (LightGBM's trees) become tensors of bytes: the header is meant to stay small.
 LONG_TEXT = 1000

@@ -22,7 +22,7 @@ from stablemiss.encoding import TableEncoder, read_table
 from stablemiss.estimators.archive import ArchiveError, write_tree
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
 from stablemiss.methods import METHODS, Method, Predictor
-from stablemiss.progress import Bar, Silence
+from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 
@@ -33,7 +33,7 @@ class UnseenMissingWarning(UserWarning):
     """Rows to predict miss values, or hold unknown categories, in columns never missing in training.
 
     Nothing in training told the model what such a hole means, so its answers may be far off without any
-    other sign. Silence or sharpen it with ``on_unseen_missing="ignore"`` or ``"raise"``.
+    other sign. Progress or sharpen it with ``on_unseen_missing="ignore"`` or ``"raise"``.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class MissingEstimator(BaseEstimator, ABC):
         learn, judge = data.rows(train), data.rows(valid)
         # Long tables are large: while the method learns, none but its own rows are held.
         del table, values, mask, data
-        progress = Bar() if self.verbose else Silence()
+        progress = ProgressBar() if self.verbose else NullProgress()
         try:
             predictor = method.fit(learn, judge, task, rng, progress)
         finally:
@@ -228,13 +228,13 @@ class MissingEstimator(BaseEstimator, ABC):
         values, mask = self.encoder_.transform(
             table, allow_missing_columns=self.allow_missing_columns, owner=type(self).__name__
         )
-        self._mind_unseen_missing(mask)
+        self._warn_unseen_missing(mask)
         return hide(values, mask), mask
 
-    def _mind_unseen_missing(self, mask: Bools) -> None:
+    def _warn_unseen_missing(self, mask: Bools) -> None:
         columns = self.encoder_.unseen_missing(mask)
         if self.on_unseen_missing == "ignore":
-            promised = self._promised()
+            promised = self._declared_never_missing()
             columns = [column for column in columns if column in promised]
         if not columns:
             return
@@ -250,7 +250,7 @@ class MissingEstimator(BaseEstimator, ABC):
         # Four frames up is the user's own call of predict.
         warnings.warn(message, UnseenMissingWarning, stacklevel=5)
 
-    def _promised(self) -> set[str]:
+    def _declared_never_missing(self) -> set[str]:
         """Columns that the user said would always be there; their absence is never ignored."""
         return set()
 

@@ -29,7 +29,7 @@ ESTIMATORS: dict[str, type[MissingEstimator]] = {
 def load_model(path: str | os.PathLike[str]) -> MissingEstimator:
     """The fitted estimator that `save` wrote to a file; its predictions are the same to the last bit.
 
-    No code is run from the file and nothing is unpickled. Still, load only files from sources you trust: one
+    No code is run from the file and nothing is unpickled. Still, load only files from you trust: one
     that was made to do harm can give wrong numbers, or stop or stall the process.
 
     Parameters

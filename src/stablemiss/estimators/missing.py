@@ -23,11 +23,11 @@ class AnyMethodEstimator(MissingEstimator):
         Examples
         --------
         >>> from stablemiss.methods import Boosting
-        >>> MissingRegressor(Boosting()).set_params(method__thinning=6).method
-        Boosting(thinning=6)
-        >>> MissingRegressor("boosting").set_params(method__thinning=6)  # doctest: +ELLIPSIS
+        >>> MissingRegressor(Boosting()).set_params(method__masked_copies=6).method
+        Boosting(masked_copies=6)
+        >>> MissingRegressor("boosting").set_params(method__masked_copies=6)  # doctest: +ELLIPSIS
         Traceback (most recent call last):
-        ValueError: method__thinning sets a hyper-parameter of the method, but ... named: 'boosting'. ...
+        ValueError: method__masked_copies sets a hyper-parameter of the method, but ... named: 'boosting'. ...
         """
         nested = [name for name in params if name.startswith("method__")]
         method = params.get("method", self.method)
@@ -48,8 +48,8 @@ def to_method_with(method: str | Method, params: dict[str, Any] | None) -> Metho
 
     Examples
     --------
-    >>> to_method_with("boosting", {"thinning": 6})
-    Boosting(thinning=6)
+    >>> to_method_with("boosting", {"masked_copies": 6})
+    Boosting(masked_copies=6)
     """
     chosen = to_method(method)
     if params is None:
@@ -148,7 +148,7 @@ class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
     ----------
     method : str or Method
         A name in ``stablemiss.methods.METHODS``, or a method with its hyper-parameters, for instance
-        ``Boosting(thinning=6)``. The default, "em_mixture", models the columns and the class jointly and so
+        ``Boosting(masked_copies=6)``. The default, "em_mixture", models the columns and the class jointly and so
         stays right when the missingness changes.
     params : dict, optional
         Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; those not in it keep their

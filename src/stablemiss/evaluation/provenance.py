@@ -46,13 +46,13 @@ def source_digest() -> str:
 def describe(thing: Any) -> Any:
     """What `thing` was set to, as dictionaries, lists, numbers and strings.
 
-    Objects with parameters (methods, architectures, laws) become their class's name and their parameters;
+    Objects with parameters (methods, architectures, mechanisms) become their class's name and their parameters;
     what has neither parameters nor a JSON form becomes its `repr`.
 
     Examples
     --------
     >>> from stablemiss.methods import Boosting
-    >>> describe(Boosting(thinning=6))["thinning"]
+    >>> describe(Boosting(masked_copies=6))["masked_copies"]
     6
     """
     if thing is None or isinstance(thing, bool | int | float | str):

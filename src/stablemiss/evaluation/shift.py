@@ -15,8 +15,8 @@ from stablemiss.datasets import Population
 from stablemiss.estimators import MissingRegressor
 from stablemiss.evaluation.provenance import describe, versions
 from stablemiss.methods import Constant, Method
-from stablemiss.missingness import LEVELS, Law
-from stablemiss.progress import Silence
+from stablemiss.missingness import LEVELS, Mechanism
+from stablemiss.progress import NullProgress, Progress
 
 
 class ResultRow(TypedDict):
@@ -28,9 +28,9 @@ class ResultRow(TypedDict):
     """
 
     dataset: str
-    law: str
-    law_config: dict[str, Any]
-    test_law: str
+    mechanism: str
+    mechanism_config: dict[str, Any]
+    test_mechanism: str
     train_level: float
     test_level: float
     method: str
@@ -52,20 +52,20 @@ class ResultRow(TypedDict):
 
 def score_under_shift(
     population: Population,
-    law: Law,
+    mechanism: Mechanism,
     methods: Mapping[str, Method],
     *,
     dataset: str,
-    test_law: Law | None = None,
+    test_mechanism: Mechanism | None = None,
     test_levels: Sequence[float] = LEVELS,
     n_rows: int = 16384,
     n_test_rows: int = 8192,
     seed: int = 0,
-    progress: Silence | None = None,
+    progress: Progress | None = None,
 ) -> list[ResultRow]:
-    """Scores of methods that were trained under `law` and are tested under it, or another, at other levels.
+    """Scores of methods that were trained under `mechanism` and are tested under it, or another, at other levels.
 
-    The law's mechanism is fixed once, on the complete training rows; only its level moves. The test rows
+    The mechanism's mechanism is fixed once, on the complete training rows; only its level moves. The test rows
     are drawn afresh; rows and the random numbers behind their masks are the same for all levels and
     methods, so that differences between scores are paired.
 
@@ -73,15 +73,15 @@ def score_under_shift(
     ----------
     population : Population
         Where rows come from, with their best possible predictions.
-    law : Law
+    mechanism : Mechanism
         How cells get hidden; its own level is the training level.
     methods : dict
         What to score: a label for the rows → a method with its parameters. The three references are
         always scored too.
     dataset : str
         The population's name in the rows.
-    test_law : Law, optional
-        How cells of the test rows get hidden, if not by `law`. Its kind counts, its level does not.
+    test_mechanism : Mechanism, optional
+        How cells of the test rows get hidden, if not by `mechanism`. Its kind counts, its level does not.
     test_levels : sequence of float
         Levels to test at; each costs one prediction per method.
     n_rows : int
@@ -90,7 +90,7 @@ def score_under_shift(
         Test rows. Raising it makes scores steadier and tests slower.
     seed : int
         Fixes rows, masks and fits; independent of what the same seed draws elsewhere.
-    progress : Silence
+    progress : Progress
         Told which method is at work.
 
     Returns
@@ -110,16 +110,16 @@ def score_under_shift(
     >>> [(row["method"], row["test_level"]) for row in rows][-2:]
     [('ols', 0.1), ('ols', 0.9)]
     """
-    progress = progress or Silence()
-    _check(law, methods, test_levels, n_rows, n_test_rows)
+    progress = progress or NullProgress()
+    _check(mechanism, methods, test_levels, n_rows, n_test_rows)
     train_seed, test_seed, mask_seed = np.random.SeedSequence(seed).spawn(3)
     train_rng = np.random.default_rng(train_seed)
     X, y = population.draw(n_rows, train_rng)
-    law = law.fit(X, train_rng)
-    X_train = law.hide(X, train_rng)
+    mechanism = mechanism.fit(X, train_rng)
+    X_train = mechanism.hide(X, train_rng)
     X_test, y_test = population.draw(n_test_rows, np.random.default_rng(test_seed))
     # Every level starts from the same random numbers: what is hidden at 20% is, nearly, also hidden at 30%.
-    hides = law if test_law is None else test_law.fit(X, train_rng)
+    hides = mechanism if test_mechanism is None else test_mechanism.fit(X, train_rng)
     tests = {level: hides.at(level).hide(X_test, np.random.default_rng(mask_seed)) for level in test_levels}
 
     progress.start("optimal and linear references", total=len(tests))
@@ -133,10 +133,10 @@ def score_under_shift(
 
     common = {
         "dataset": dataset,
-        "law": type(law).__name__,
-        "law_config": describe(law),
-        "test_law": type(hides).__name__,
-        "train_level": law.level,
+        "mechanism": type(mechanism).__name__,
+        "mechanism_config": describe(mechanism),
+        "test_mechanism": type(hides).__name__,
+        "train_level": mechanism.level,
         "seed": seed,
         "n_features": population.n_features,
         "n_rows": n_rows,
@@ -186,13 +186,17 @@ def _rmse(prediction: Floats, target: NDArray) -> float:
 
 
 def _check(
-    law: Law, methods: Mapping[str, Method], test_levels: Sequence[float], n_rows: int, n_test_rows: int
+    mechanism: Mechanism,
+    methods: Mapping[str, Method],
+    test_levels: Sequence[float],
+    n_rows: int,
+    n_test_rows: int,
 ) -> None:
     taken = {"optimal", "linear", "constant"} & set(methods)
     if taken:
         raise ValueError(f"{', '.join(sorted(taken))} are scored as references; give methods other labels.")
-    if law.level is None:
-        raise ValueError("The law should have a level of its own, the training level, but has none.")
+    if mechanism.level is None:
+        raise ValueError("The mechanism should have a level of its own, the training level, but has none.")
     if not test_levels:
         raise ValueError("test_levels should name at least one level, but is empty.")
     if n_rows < 2 or n_test_rows < 1:

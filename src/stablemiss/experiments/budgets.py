@@ -14,8 +14,8 @@ LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "constant": ("constant", {}),
     "ols": ("ols", {}),
     "em_mixture": ("em_mixture", {}),
-    "boosting": ("boosting", {"thinning": 0}),
-    "boosting_thinned": ("boosting", {"thinning": 6}),
+    "boosting": ("boosting", {"masked_copies": 0}),
+    "boosting_masked_copies": ("boosting", {"masked_copies": 6}),
     "partial_vae": ("partial_vae", {}),
     "miwae": ("miwae", {}),
     "p_bigan": ("p_bigan", {}),
@@ -125,14 +125,14 @@ BUDGETS: dict[str, Budget] = {
 }
 
 
-def settings_of(label: str, law: str, is_real: bool, budget: Budget) -> tuple[str, dict[str, Any]]:
+def settings_of(label: str, mechanism: str, is_real: bool, budget: Budget) -> tuple[str, dict[str, Any]]:
     """The method behind a label, and its parameters where they are not its defaults.
 
     Parameters
     ----------
     label : str
         One of `LABELS`.
-    law : str
+    mechanism : str
         How training rows are hidden.
     is_real : bool
         The table is real: predictors may bend.
@@ -145,5 +145,5 @@ def settings_of(label: str, law: str, is_real: bool, budget: Budget) -> tuple[st
     """
     name, own = LABELS[label]
     bent = BENT.get(name, {}) if is_real else {}
-    of_law = MCAR.get(label, {}) if law.startswith("mcar") else {}
-    return name, {**budget.settings.get(name, {}), **bent, **own, **of_law}
+    of_mechanism = MCAR.get(label, {}) if mechanism.startswith("mcar") else {}
+    return name, {**budget.settings.get(name, {}), **bent, **own, **of_mechanism}

@@ -17,9 +17,9 @@ FIRST_SEED = 1000
 
 @dataclass(frozen=True, order=True)
 class Exam:
-    """How test rows are hidden: a name of `LAWS`, and its level."""
+    """How test rows are hidden: a name of `MECHANISMS`, and its level."""
 
-    law: str
+    mechanism: str
     level: float
 
 
@@ -32,7 +32,7 @@ class Cell:
     budget : str
         One of `BUDGETS`.
     dataset : str
-    law : str
+    mechanism : str
         How training rows are hidden.
     level : float
         Share of their cells that is.
@@ -45,7 +45,7 @@ class Cell:
 
     budget: str
     dataset: str
-    law: str
+    mechanism: str
     level: float
     instance: int
     label: str
@@ -65,7 +65,7 @@ class Cell:
         'quick gaussian mar 0.5 0 ols'
         """
         return " ".join(
-            map(str, (self.budget, self.dataset, self.law, self.level, self.instance, self.label))
+            map(str, (self.budget, self.dataset, self.mechanism, self.level, self.instance, self.label))
         )
 
 
@@ -84,7 +84,9 @@ def cells_of(names: Iterable[str], budget: Budget, labels: Iterable[str] = tuple
     for exhibit in (EXHIBITS[name] for name in names):
         wanted = {*labels, exhibit.reference, LINEAR, "constant"}
         found |= {cell for cell, _ in _fits(exhibit, budget) if cell.label in wanted}
-    return sorted(found, key=lambda cell: (cell.instance, cell.dataset, cell.law, cell.level, cell.label))
+    return sorted(
+        found, key=lambda cell: (cell.instance, cell.dataset, cell.mechanism, cell.level, cell.label)
+    )
 
 
 def exams_of(cell: Cell) -> list[Exam]:
@@ -93,7 +95,7 @@ def exams_of(cell: Cell) -> list[Exam]:
     Examples
     --------
     >>> exams_of(Cell("standard", "gaussian_mix", "mar", 0.1, 0, "ols"))
-    [Exam(law='mar', level=0.5), Exam(law='mcar_window', level=0.1)]
+    [Exam(mechanism='mar', level=0.5), Exam(mechanism='mcar_window', level=0.1)]
     """
     return _all_exams(cell.budget)[cell]
 
@@ -102,7 +104,7 @@ def is_of(row: dict[str, Any], cell: Cell) -> bool:
     """Whether a stored row is this cell's, with a score for all its tests or the reason why there is none."""
     if row["key"] != cell.key:
         return False
-    scored = {Exam(score["law"], score["level"]) for score in row["scores"]}
+    scored = {Exam(score["mechanism"], score["level"]) for score in row["scores"]}
     return row["error"] is not None or scored >= set(exams_of(cell))
 
 
@@ -118,7 +120,10 @@ def _all_exams(budget: str) -> dict[Cell, list[Exam]]:
 def _fits(exhibit: Exhibit, budget: Budget) -> Iterator[tuple[Cell, Exam]]:
     for instance in budget.instances(exhibit):
         for column in budget.columns(exhibit):
-            test = Exam(exhibit.test_law, column.test_level)
+            test = Exam(exhibit.test_mechanism, column.test_level)
             wanted = [(label, column.train_level) for label in exhibit.methods]
             for label, level in [*wanted, (exhibit.reference, exhibit.reference_level(column))]:
-                yield Cell(budget.name, exhibit.dataset, exhibit.train_law, level, instance, label), test
+                yield (
+                    Cell(budget.name, exhibit.dataset, exhibit.train_mechanism, level, instance, label),
+                    test,
+                )

@@ -27,7 +27,7 @@ def compare(exhibit: Exhibit, rows: Iterable[Row], budget: Budget) -> dict[str, 
     ----------
     exhibit : Exhibit
     rows : result rows
-        Of any exhibits; what does not belong to this one is left aside.
+        Of any exhibits; what does not belong to this one is left background.
     budget : Budget
         Whose rows to take.
 
@@ -86,9 +86,9 @@ def _scores(exhibit: Exhibit, rows: list[Row]) -> Scores:
     return {
         (row["label"], row["train_level"], score["level"], row["instance"]): score["rmse"]
         for row in rows
-        if (row["dataset"], row["train_law"]) == (exhibit.dataset, exhibit.train_law)
+        if (row["dataset"], row["train_mechanism"]) == (exhibit.dataset, exhibit.train_mechanism)
         for score in row["scores"]
-        if score["law"] == exhibit.test_law
+        if score["mechanism"] == exhibit.test_mechanism
     }
 
 
@@ -139,7 +139,7 @@ def _line(
                 "rmse": fmean(ours[one] for one in instances),
                 "n": len(instances),
                 "mark": "",
-                "is_as_trained": exhibit.train_law == exhibit.test_law
+                "is_as_trained": exhibit.train_mechanism == exhibit.test_mechanism
                 and column.train_level == column.test_level,
                 "is_worse_than_constant": constant.keys() >= set(instances)
                 and fmean(ours[one] for one in instances) > fmean(constant[one] for one in instances),
@@ -277,7 +277,7 @@ def _failures(exhibit: Exhibit, columns: list[Column], rows: list[Row]) -> list[
         {key: row[key] for key in ("label", "train_level", "instance", "error")}
         for row in rows
         if row["error"] is not None
-        and (row["dataset"], row["train_law"]) == (exhibit.dataset, exhibit.train_law)
+        and (row["dataset"], row["train_mechanism"]) == (exhibit.dataset, exhibit.train_mechanism)
         and (row["label"], row["train_level"]) in needed
     ]
 

@@ -7,19 +7,19 @@ from types import MappingProxyType
 from stablemiss.datasets import make_gaussian_mix
 from stablemiss.evaluation import ResultRow, score_under_shift
 from stablemiss.methods import OLS, AnyMask, Boosting, EMMixture, StableMiss
-from stablemiss.missingness import LAWS
-from stablemiss.progress import Silence
+from stablemiss.missingness import MECHANISMS
+from stablemiss.progress import Progress
 
 N_FEATURES = 50
 
-# Under other laws the mask itself tells about the target, and the reference would not be optimal.
-DEMO_LAWS = ("mar", "mcar_window", "mcar_independent")
+# Under other mechanisms the mask itself tells about the target, and the reference would not be optimal.
+DEMO_MECHANISMS = ("mar", "mcar_window", "mcar_independent")
 
 DEMO_METHODS = MappingProxyType(
     {
         "ols": OLS(),
         "boosting": Boosting(),
-        "boosting, thinned": Boosting(thinning=6),
+        "boosting, masked copies": Boosting(masked_copies=6),
         "stablemiss": StableMiss(),
         "em_mixture": EMMixture(),
         "anymask, fast": AnyMask("fast"),
@@ -29,10 +29,10 @@ DEMO_METHODS = MappingProxyType(
 
 def run_demo(
     seed: int = 0,
-    law: str = "mar",
+    mechanism: str = "mar",
     train_level: float = 0.1,
     rows: int = 16384,
-    progress: Silence | None = None,
+    progress: Progress | None = None,
 ) -> list[ResultRow]:
     """Result rows of the demonstration; `stablemiss.report` makes the table and the page from them.
 
@@ -40,14 +40,14 @@ def run_demo(
     ----------
     seed : int
         Another seed draws another population, other rows, masks and fits.
-    law : "mar", "mcar_window" or "mcar_independent"
+    mechanism : "mar", "mcar_window" or "mcar_independent"
         How cells get hidden, in training and at test.
     train_level : float
         Share of cells missing in training, between 0 and 1.
     rows : int
         Training rows; half as many are drawn to test on. Raising it lowers the gaps of methods that can
         learn the truth, steadies all scores, and takes longer.
-    progress : Silence
+    progress : Progress
         Told which method is at work.
 
     Examples
@@ -55,13 +55,13 @@ def run_demo(
     >>> from stablemiss.report import gap_table
     >>> table = gap_table(run_demo(rows=16384))  # doctest: +SKIP
     """
-    if law not in DEMO_LAWS:
-        raise ValueError(f"law should be one of {', '.join(DEMO_LAWS)}, but is {law!r}.")
+    if mechanism not in DEMO_MECHANISMS:
+        raise ValueError(f"mechanism should be one of {', '.join(DEMO_MECHANISMS)}, but is {mechanism!r}.")
     if not 0 < train_level < 1:
         raise ValueError(f"train_level should lie between 0 and 1, but is {train_level}.")
     return score_under_shift(
         make_gaussian_mix(N_FEATURES, random_state=seed),
-        LAWS[law](train_level),
+        MECHANISMS[mechanism](train_level),
         DEMO_METHODS,
         dataset="Gaussian-Mix",
         n_rows=rows,

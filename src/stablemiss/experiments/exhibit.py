@@ -13,7 +13,7 @@ BESIDE = (
     "ols",
     "em_mixture",
     "boosting",
-    "boosting_thinned",
+    "boosting_masked_copies",
     "anymask",
 )
 # PAPER: what its ablation leaves out, from all terms of the weights to none.
@@ -43,8 +43,8 @@ class Exhibit:
         What the paper says about it.
     dataset : str
         A name in `stablemiss.experiments.problems.DATASETS`.
-    train_law, test_law : str
-        Names in `stablemiss.missingness.LAWS`.
+    train_mechanism, test_mechanism : str
+        Names in `stablemiss.missingness.MECHANISMS`.
     columns : tuple of Column
     methods : tuple of str
         Labels in `stablemiss.experiments.budgets.LABELS`, in the order of the lines.
@@ -62,8 +62,8 @@ class Exhibit:
     title: str
     claim: str
     dataset: str
-    train_law: str
-    test_law: str
+    train_mechanism: str
+    test_mechanism: str
     columns: tuple[Column, ...]
     methods: tuple[str, ...] = (*EIGHT, *BESIDE, LINEAR)
     reference: str = OPTIMAL

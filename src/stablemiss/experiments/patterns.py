@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stablemiss.missingness import LAWS
+from stablemiss.missingness import MECHANISMS
 
 PATTERNS = "patterns"
 # PAPER: ten columns, half of the cells missing; its picture, like this one, shows the columns side by side.
@@ -21,7 +21,7 @@ def pattern_rows(budget: str, seed: int = 0) -> list[dict[str, Any]]:
     Examples
     --------
     >>> row = pattern_rows("quick")[0]
-    >>> row["train_law"], len(row["mask"]), len(row["mask"][0])
+    >>> row["train_mechanism"], len(row["mask"]), len(row["mask"][0])
     ('mcar_independent', 30, 10)
     """
     # Views need only the names above, and no scikit-learn.
@@ -32,12 +32,12 @@ def pattern_rows(budget: str, seed: int = 0) -> list[dict[str, Any]]:
     found = []
     for name in SHOWN:
         # Each row at the same rate, so that the picture shows the pattern and not the rates.
-        mask = LAWS[name](LEVEL, spread=0.0).fit(X, rng).draw(X[:N_ROWS], rng)
+        mask = MECHANISMS[name](LEVEL, spread=0.0).fit(X, rng).draw(X[:N_ROWS], rng)
         found.append(
             {
                 "key": f"{budget} {PATTERNS} {name}",
                 "budget": budget,
-                "train_law": name,
+                "train_mechanism": name,
                 "train_level": LEVEL,
                 "seed": seed,
                 "versions": versions(),

@@ -17,7 +17,7 @@ from stablemiss.datasets import (
 )
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.cells import Cell, Exam, exams_of
-from stablemiss.missingness import LAWS
+from stablemiss.missingness import MECHANISMS
 
 POPULATIONS: dict[str, Callable[..., Population]] = {
     "gaussian": make_gaussian,
@@ -56,7 +56,7 @@ class Problem(NamedTuple):
 def draw_problem(cell: Cell, budget: Budget) -> Problem:
     """The problem behind a cell; cells that differ in their label alone get the very same one.
 
-    The mechanism of each law is fixed once, on the complete training rows; only its level moves.
+    The mechanism of each mechanism is fixed once, on the complete training rows; only its level moves.
     """
     train_seed, test_seed, mask_seed = np.random.SeedSequence(cell.seed).spawn(3)
     rng, test_rng = np.random.default_rng(train_seed), np.random.default_rng(test_seed)
@@ -70,15 +70,17 @@ def draw_problem(cell: Cell, budget: Budget) -> Problem:
         X, y, X_test, y_test = _split_house_sales(rng, budget)
         validation_fraction = VALIDATION_FRACTION
     exams = exams_of(cell)
-    # A generator for each law, so that its mechanism is the same in every cell of the instance.
+    # A generator for each mechanism, so that its mechanism is the same in every cell of the instance.
     mechanisms = {
-        name: LAWS[name](cell.level).fit(X, np.random.default_rng([cell.seed, list(LAWS).index(name)]))
-        for name in {cell.law, *(exam.law for exam in exams)}
+        name: MECHANISMS[name](cell.level).fit(
+            X, np.random.default_rng([cell.seed, list(MECHANISMS).index(name)])
+        )
+        for name in {cell.mechanism, *(exam.mechanism for exam in exams)}
     }
-    hidden = mechanisms[cell.law].hide(X, rng)
+    hidden = mechanisms[cell.mechanism].hide(X, rng)
     # Every level starts from the same random numbers: what is hidden at 20% is, nearly, also hidden at 30%.
     tests = {
-        exam: mechanisms[exam.law].at(exam.level).hide(X_test, np.random.default_rng(mask_seed))
+        exam: mechanisms[exam.mechanism].at(exam.level).hide(X_test, np.random.default_rng(mask_seed))
         for exam in exams
     }
     return Problem(hidden, y, tests, y_test, validation_fraction, population)

@@ -14,7 +14,7 @@ from stablemiss.experiments.patterns import PATTERNS, pattern_rows
 from stablemiss.experiments.run_cell import given, run_cell
 from stablemiss.experiments.store import Store
 from stablemiss.experiments.workers import as_completed, check_backend
-from stablemiss.progress import Silence
+from stablemiss.progress import NullProgress, Progress
 
 ALL = "all"
 
@@ -28,7 +28,7 @@ def reproduce(
     backend: str = "loky",
     scheduler: str | None = None,
     retry_failed: bool = False,
-    progress: Silence | None = None,
+    progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of some of the paper's tables and figures, computed unless they are stored already.
 
@@ -49,7 +49,7 @@ def reproduce(
         Who computes; see `stablemiss.experiments.workers.as_completed`.
     retry_failed : bool
         Cells whose stored row is a failure are run again.
-    progress : Silence
+    progress : Progress
         Told which cell ended, and how many are left.
 
     Returns
@@ -61,7 +61,7 @@ def reproduce(
     --------
     >>> rows = reproduce(["table1"], budget="quick", folder="results", jobs=2)  # doctest: +SKIP
     """
-    progress = progress or Silence()
+    progress = progress or NullProgress()
     price = to_budget(budget)
     names = to_exhibits(names)
     cells = cells_of([name for name in names if name != PATTERNS], price, to_labels(methods))

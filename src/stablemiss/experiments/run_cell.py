@@ -37,7 +37,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     Returns
     -------
     dict
-        The cell; ``scores`` (a list of law, level and rmse); ``error`` (None or the reason why there are
+        The cell; ``scores`` (a list of mechanism, level and rmse); ``error`` (None or the reason why there are
         none); ``config`` of what was fitted; rows and columns; seconds, bytes, versions and the time.
     """
     start = datetime.now(UTC)
@@ -45,7 +45,7 @@ def run_cell(cell: Cell) -> dict[str, Any]:
         "key": cell.key,
         "budget": cell.budget,
         "dataset": cell.dataset,
-        "train_law": cell.law,
+        "train_mechanism": cell.mechanism,
         "train_level": cell.level,
         "instance": cell.instance,
         "label": cell.label,
@@ -112,7 +112,7 @@ def searched(label: str, space: Space, is_real: bool) -> Space:
 
 
 def _method(cell: Cell, budget: Budget) -> Method:
-    name, settings = settings_of(cell.label, cell.law, cell.dataset not in POPULATIONS, budget)
+    name, settings = settings_of(cell.label, cell.mechanism, cell.dataset not in POPULATIONS, budget)
     kind = METHODS[name]
     return kind(**{**(kind.brief if budget.is_brief else {}), **settings})
 
@@ -124,7 +124,7 @@ def _score(cell: Cell, budget: Budget) -> dict[str, Any]:
     fit_seconds = perf_counter() - start
     start = perf_counter()
     scores = [
-        {"law": test.law, "level": test.level, "rmse": _rmse(predict(hidden), problem.y_test)}
+        {"mechanism": test.mechanism, "level": test.level, "rmse": _rmse(predict(hidden), problem.y_test)}
         for test, hidden in problem.tests.items()
     ]
     return {

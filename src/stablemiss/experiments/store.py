@@ -16,11 +16,11 @@ from stablemiss.writing import check_folder
 # How every line begins.
 BEGINNING = b'{"key": "'
 # What a score, and the row of a fit, must say, and of which kind.
-SCORE: dict[str, Any] = {"law": str, "level": int | float, "rmse": int | float}
+SCORE: dict[str, Any] = {"mechanism": str, "level": int | float, "rmse": int | float}
 FIT: dict[str, Any] = {
     "label": str,
     "dataset": str,
-    "train_law": str,
+    "train_mechanism": str,
     "train_level": int | float,
     "instance": int,
 }

@@ -23,7 +23,7 @@ NEEDS = {"dask": "distributed", "ray": "ray"}
 PATIENCE = 10
 
 # Seconds between two looks at whether a task was lost.
-GLANCE = 1.0
+POLL_SECONDS = 1.0
 
 Item = TypeVar("Item")
 Connection = TypeVar("Connection")
@@ -153,7 +153,7 @@ def _unless_lost(found: Iterator[Any], client: Any) -> Iterator[Any]:
     Thread(target=collect, daemon=True).start()
     while True:
         try:
-            is_result, thing = ready.get(timeout=GLANCE)
+            is_result, thing = ready.get(timeout=POLL_SECONDS)
         except Empty:
             if any(
                 future.status in ("error", "cancelled", "lost") for future in list(client.futures.values())

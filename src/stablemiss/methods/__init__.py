@@ -3,6 +3,7 @@
 from stablemiss.methods.anymask import AnyMask
 from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.boosting import Boosting
+from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.constant import Constant
 from stablemiss.methods.dwr import DWR
 from stablemiss.methods.em_mixture import EMMixture
@@ -15,7 +16,6 @@ from stablemiss.methods.srdo import SRDO
 from stablemiss.methods.stablemiss import StableMiss
 from stablemiss.methods.stablemiss_plus import StableMissPlus
 from stablemiss.methods.stablenet import StableNet
-from stablemiss.methods.thinned_net import ThinnedNet
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
@@ -33,7 +33,7 @@ METHODS: dict[str, type[Method]] = {
         StableNet,
         StableMiss,
         StableMissPlus,
-        ThinnedNet,
+        ColumnNet,
         AnyMask,
     )
 }
@@ -46,6 +46,7 @@ __all__ = [
     "SRDO",
     "AnyMask",
     "Boosting",
+    "ColumnNet",
     "Constant",
     "EMMixture",
     "Method",
@@ -56,5 +57,4 @@ __all__ = [
     "StableMiss",
     "StableMissPlus",
     "StableNet",
-    "ThinnedNet",
 ]

@@ -1,8 +1,8 @@
 """AnyMask: different models that have all met masks the data do not have, and a stack that weighs them.
 
-Members: a Gaussian mixture on observed cells (the same whatever law hid the rest), boosted trees and networks
-on thinned rows. Each is good somewhere: the mixture where columns are smooth and linear, trees where they
-jump, networks in between. The stack learns on thinned validation rows how far to believe each of them.
+Members: a Gaussian mixture on observed cells (the same whatever mechanism hid the rest), boosted trees and networks
+on augmented rows. Each is good somewhere: the mixture where columns are smooth and linear, trees where they
+jump, networks in between. The stack learns on augmented validation rows how far to believe each of them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from scipy.special import softmax
 
-from stablemiss.aside import Aside
+from stablemiss.background import BackgroundTask
 from stablemiss.data import Floats, MaskedData
-from stablemiss.intervals import Spread
+from stablemiss.intervals import ConformalCalibrator
 from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.boosting import Boosting, BoostingPredictor, n_threads_for, with_nan
+from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.constant import Constant
 from stablemiss.methods.em_mixture import EMMixture, EMMixturePredictor
-from stablemiss.methods.stack import learn_stack, share_observed, stacked
-from stablemiss.methods.thinned_net import ThinnedNet
-from stablemiss.missingness import Thinning, relevance
+from stablemiss.methods.stack import combine, learn_stack, share_observed
+from stablemiss.missingness import MaskAugmentation, univariate_importance
 from stablemiss.mixture import Uncertainty
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_threads
@@ -38,13 +38,13 @@ MIXTURE = "mixture"
 MEMBERS = (MIXTURE, "boosting", "net")
 # Trees that add to what the mixture says.
 GOES_ON = "boosting on the mixture"
-# Thinned copies of the validation rows from which stack and intervals learn, and the most rows in them.
+# Augmented copies of the validation rows from which stack and intervals learn, and the most rows in them.
 STACK_COPIES, MOST_JUDGED = 8, 60_000
 # A member with less weight than this at both ends is left out: it would only cost time.
 LEAST_WEIGHT = 0.03
 # Judged rows from which is learnt how far off the mixture's own expectations are.
 FACTOR_ROWS = 4000
-# Most rows in the thinned copies that boosting sees, and most cells in them and the rows themselves (320 MB).
+# Most rows in the masked copies that boosting sees, and most cells in them and the rows themselves (320 MB).
 MOST_COPIED, MOST_CELLS = 600_000, 40_000_000
 # Most rows from which the mixture learns, and the columns from which on they are fewer. Its time grows with
 # rows and with the cube of columns; tables above the most columns do without it.
@@ -63,39 +63,43 @@ def _plan(budget: str) -> _Plan:
     if budget == "fast":
         return _Plan(
             {
-                "mixture": EMMixture(max_components=3, tolerance=3e-3, max_steps=40, learn_from_valid=False),
+                "mixture": EMMixture(
+                    max_components=3, tolerance=3e-3, max_steps=40, refit_on_validation=False
+                ),
                 "boosting": Boosting(learning_rate=0.15, patience=20),
-                "net": ThinnedNet(width=128, steps=800),
+                "net": ColumnNet(width=128, steps=800),
             },
             copies=3,
         )
     if budget == "default":
         return _Plan(
             {
-                "mixture": EMMixture(max_components=5, tolerance=1e-3, max_steps=100, learn_from_valid=False),
+                "mixture": EMMixture(
+                    max_components=5, tolerance=1e-3, max_steps=100, refit_on_validation=False
+                ),
                 "boosting": Boosting(learning_rate=0.08, patience=40),
-                "net": ThinnedNet(),
+                "net": ColumnNet(),
             },
             copies=5,
         )
     if budget == "best":
-        nets = {f"net {number}": ThinnedNet(steps=12_000) for number in (1, 2, 3)}
-        mixture = EMMixture(learn_from_valid=False)
+        nets = {f"net {number}": ColumnNet(steps=12_000) for number in (1, 2, 3)}
+        mixture = EMMixture(refit_on_validation=False)
         return _Plan({"mixture": mixture, "boosting": Boosting(), **nets}, copies=8)
     raise ValueError(f'budget={budget!r} is unknown; choose "fast", "default" or "best".')
 
 
 class AnyMaskPredictor(Predictor):
-    """Members, how far each is believed, and how far all of them together are off.
+    """Members, the weight of each, and how far all of them together are off.
 
     Attributes
     ----------
     members : dict
         Name → fitted predictor.
-    believed : (2, n_members, k)
+    member_weights : (2, n_members, k)
         Weight of each member where nothing and where everything is observed, for each of k outputs (one for
         all classes); in between it is interpolated.
-    spread : Spread
+    spread : ConformalCalibrator
         How far outputs are off under the mask at hand.
     factors : (2,)
         Squared error of the outputs per squared error that the mixture expects with nothing missing, and per
@@ -105,20 +109,22 @@ class AnyMaskPredictor(Predictor):
     def __init__(
         self,
         members: dict[str, Predictor],
-        believed: Floats,
+        member_weights: Floats,
         is_classes: bool,
-        spread: Spread,
+        spread: ConformalCalibrator,
         factors: Floats,
     ):
         self.members = members
-        self.believed = believed
+        self.member_weights = member_weights
         self.is_classes = is_classes
         self.spread = spread
         self.factors = factors
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        voted = votes(self.members, values, mask, self.is_classes)
-        return stacked(voted, share_observed(mask, self.spread.groups), self.believed, self.is_classes)
+        member_predictions = predict_members(self.members, values, mask, self.is_classes)
+        return combine(
+            member_predictions, share_observed(mask, self.spread.groups), self.member_weights, self.is_classes
+        )
 
     def expected_error(self, values: Floats, mask: NDArray, groups: NDArray, weight: Floats) -> Uncertainty:
         """Squared errors to expect of the stack, summed over the outputs.
@@ -149,7 +155,7 @@ class AnyMaskPredictor(Predictor):
             "names": list(self.members),
             "methods": [_METHOD_OF[type(member)].name for member in self.members.values()],
             "members": [member.state() for member in self.members.values()],
-            "believed": self.believed,
+            "member_weights": self.member_weights,
             "is_classes": self.is_classes,
             "spread": self.spread.state(),
             "factors": self.factors,
@@ -162,12 +168,12 @@ class AnyMaskPredictor(Predictor):
             name: kinds[method].from_state(member)
             for name, method, member in zip(state["names"], state["methods"], state["members"], strict=True)
         }
-        spread = Spread.from_state(state["spread"])
-        return cls(members, state["believed"], state["is_classes"], spread, state["factors"])
+        spread = ConformalCalibrator.from_state(state["spread"])
+        return cls(members, state["member_weights"], state["is_classes"], spread, state["factors"])
 
 
 _METHOD_OF: dict[type[Predictor], type[Method]] = {
-    method.predictor: method for method in (Constant, EMMixture, Boosting, ThinnedNet)
+    method.predictor: method for method in (Constant, EMMixture, Boosting, ColumnNet)
 }
 
 
@@ -182,7 +188,7 @@ class AnyMask(Method):
     members : sequence of "mixture", "boosting", "net"
         Models to combine. Leaving one out saves its time.
     may_vanish : sequence of int, optional
-        Positions of the columns, in the user's table, that may go missing. Only these are hidden in thinned
+        Positions of the columns, in the user's table, that may go missing. Only these are hidden in augmented
         rows, so the model wastes nothing on absences that cannot happen. All by default.
     never_missing : sequence of int, optional
         Columns that are always there; the rest may vanish.
@@ -215,80 +221,84 @@ class AnyMask(Method):
         self.never_missing = never_missing
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> AnyMaskPredictor:
         plan = _plan(self.budget)
         is_classes = isinstance(task, Classification)
         chosen = self._chosen(plan.members)
         if train.n_columns > MOST_COLUMNS and len(chosen) > 1:
             chosen.pop(MIXTURE, None)
-        thinning = Thinning.of(train.groups, _telling(train, task, rng), self._may_go(train))
+        augmentation = MaskAugmentation.of(
+            train.groups, _feature_importance(train, task, rng), self._may_go(train)
+        )
         # On very long tables some of the validation rows say enough.
         few = np.sort(rng.permutation(len(valid))[: MOST_JUDGED // (1 + STACK_COPIES)])
         valid = valid.rows(few)
         judges = valid if len(valid) else train
         # A constant among the members keeps the others from being too sure where they know little.
         fitted: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
-        fitted |= self._fit_members(chosen, plan, thinning, train, valid, task, rng, progress)
+        fitted |= self._fit_members(chosen, plan, augmentation, train, valid, task, rng, progress)
         progress.start("stack and intervals")
-        judged = thinning.copies(judges, STACK_COPIES, rng)
-        found = votes(fitted, judged.values, judged.mask, is_classes)
-        believed = learn_stack(found, judged, rng, n_copies=STACK_COPIES + 1)
+        judged = augmentation.copies(judges, STACK_COPIES, rng)
+        found = predict_members(fitted, judged.values, judged.mask, is_classes)
+        member_weights = learn_stack(found, judged, rng, n_copies=STACK_COPIES + 1)
         # The mixture stays in any case: trees go on from it, and it knows what a missing column costs.
-        is_kept = np.array([name == MIXTURE for name in fitted]) | (believed.max(axis=(0, 2)) >= LEAST_WEIGHT)
+        is_kept = np.array([name == MIXTURE for name in fitted]) | (
+            member_weights.max(axis=(0, 2)) >= LEAST_WEIGHT
+        )
         kept = {name: member for (name, member), stays in zip(fitted.items(), is_kept, strict=True) if stays}
-        believed = believed[:, is_kept] / believed[:, is_kept].sum(axis=1, keepdims=True)
+        member_weights = member_weights[:, is_kept] / member_weights[:, is_kept].sum(axis=1, keepdims=True)
         share = share_observed(judged.mask, judged.groups)
-        combined = stacked(found[is_kept], share, believed, is_classes)
-        spread = Spread.of(combined, judged, task, STACK_COPIES + 1, rng)
+        combined = combine(found[is_kept], share, member_weights, is_classes)
+        spread = ConformalCalibrator.of(combined, judged, task, STACK_COPIES + 1, rng)
         factors = _factors(kept.get(MIXTURE), combined, judged, task)
         progress.finish()
-        return AnyMaskPredictor(kept, believed, is_classes, spread, factors)
+        return AnyMaskPredictor(kept, member_weights, is_classes, spread, factors)
 
     def _fit_members(
         self,
         chosen: dict[str, Method],
         plan: _Plan,
-        thinning: Thinning,
+        augmentation: MaskAugmentation,
         train: MaskedData,
         valid: MaskedData,
         task: Task,
         rng: Rng,
-        progress: Silence,
+        progress: Progress,
     ) -> dict[str, Predictor]:
         """Name → fitted member; nets of small steps on a thread of their own beside mixture and trees."""
         seed = draw_seed(rng)
         # Of its own, so that leaving out one member does not change what another draws.
         rngs = {name: np.random.default_rng([seed, number]) for number, name in enumerate(plan.members)}
         judges = valid if len(valid) else train
-        nets = {name: method for name, method in chosen.items() if isinstance(method, ThinnedNet)}
+        nets = {name: method for name, method in chosen.items() if isinstance(method, ColumnNet)}
 
-        def fit_nets(progress: Silence) -> dict[str, Predictor]:
+        def fit_nets(progress: Progress) -> dict[str, Predictor]:
             return {
-                name: net.fit_thinned(train, valid, task, thinning, rngs[name], progress)
+                name: net.fit_augmented(train, valid, task, augmentation, rngs[name], progress)
                 for name, net in nets.items()
             }
 
         fitted: dict[str, Predictor] = {}
         is_small = bool(nets) and all(net.has_small_steps(train) for net in nets.values())
-        with Aside(fit_nets, wanted=is_small and len(chosen) > len(nets)) as aside:
+        with BackgroundTask(fit_nets, wanted=is_small and len(chosen) > len(nets)) as background:
             if isinstance(mixture := chosen.get(MIXTURE), EMMixture):
                 most = int(MIXTURE_ROWS * min(1.0, MANY_COLUMNS / train.n_columns) ** 2)
                 few = np.sort(rngs[MIXTURE].permutation(len(train))[:most])
-                with torch_threads(aside.n_threads_left):
+                with torch_threads(background.n_threads_left):
                     fitted[MIXTURE] = mixture.fit(train.rows(few), valid, task, rngs[MIXTURE], progress)
             if isinstance(boosting := chosen.get("boosting"), Boosting):
                 own = rngs["boosting"]
-                thin, judge = (_thinned(part, thinning, plan.copies, own) for part in (train, judges))
+                thin, judge = (_augmented(part, augmentation, plan.copies, own) for part in (train, judges))
                 starts: dict[str, Predictor | None] = {"boosting": None}
                 if MIXTURE in fitted and not isinstance(task, Classification):
                     # Better where the mixture is good, worse where it is not; the stack decides.
                     starts[GOES_ON] = fitted[MIXTURE]
                 for name, start in starts.items():
-                    left = aside.n_threads_left
+                    left = background.n_threads_left
                     fitted[name] = boosting.fit_from(start, thin, judge, task, own, progress, left)
                 del thin, judge  # far larger than the rows themselves
-            return fitted | aside.result(progress)
+            return fitted | background.result(progress)
 
     def _chosen(self, available: dict[str, Method]) -> dict[str, Method]:
         unknown = [name for name in self.members if name not in MEMBERS]
@@ -299,7 +309,7 @@ class AnyMask(Method):
         return {name: method for name, method in available.items() if name.split()[0] in self.members}
 
     def _may_go(self, data: MaskedData) -> NDArray[np.bool_]:
-        """Which of the user's columns thinning may hide."""
+        """Which of the user's columns augmentation may hide."""
         if self.may_vanish is not None and self.never_missing is not None:
             raise ValueError("Give may_vanish or never_missing, not both: one follows from the other.")
         columns = np.unique(data.groups)
@@ -321,18 +331,20 @@ class AnyMask(Method):
         return ~never
 
 
-def _thinned(data: MaskedData, thinning: Thinning, copies: int, rng: Rng) -> MaskedData:
-    """The rows and thinned copies of them; of a very long table one thinned copy alone."""
+def _augmented(data: MaskedData, augmentation: MaskAugmentation, copies: int, rng: Rng) -> MaskedData:
+    """The rows and masked copies of them; of a very long table one augmented copy alone."""
     copies = min(copies, MOST_COPIED // max(1, len(data)), MOST_CELLS // max(1, data.values.size) - 1)
     return (
-        thinning.copies(data, copies, rng) if copies > 0 else data.hidden_where(thinning.keep(len(data), rng))
+        augmentation.copies(data, copies, rng)
+        if copies > 0
+        else data.hidden_where(augmentation.keep(len(data), rng))
     )
 
 
-def _telling(train: MaskedData, task: Task, rng: Rng) -> Floats:
+def _feature_importance(train: MaskedData, task: Task, rng: Rng) -> Floats:
     """How much each column of the user's table tells about the target, beside the others and on its own.
 
-    Half of it is what a few trees gain from the column, half its relevance alone: of sensors that stand in
+    Half of it is what a few trees gain from the column, half its univariate_importance alone: of sensors that stand in
     for each other trees need only one, but all may fail at once.
     """
     n_rows = min(len(train), 20_000)
@@ -351,16 +363,16 @@ def _telling(train: MaskedData, task: Task, rng: Rng) -> Floats:
         "verbosity": -1,
     }
     holes = with_nan(rows.values, rows.mask)
-    telling = np.zeros(train.n_columns)
+    importance = np.zeros(train.n_columns)
     for target in targets:
         data = lightgbm.Dataset(holes, target, weight=rows.weight)
         booster = lightgbm.train(parameters, data, num_boost_round=max(5, 40 // max(1, task.d_output)))
-        for found in (booster.feature_importance("gain"), relevance(holes, target, is_classes)):
-            telling += found / max(found.sum(), 1e-12)
-    return np.array([telling[train.groups == column].sum() for column in np.unique(train.groups)])
+        for found in (booster.feature_importance("gain"), univariate_importance(holes, target, is_classes)):
+            importance += found / max(found.sum(), 1e-12)
+    return np.array([importance[train.groups == column].sum() for column in np.unique(train.groups)])
 
 
-def votes(members: dict[str, Predictor], values: Floats, mask: NDArray, is_classes: bool) -> Floats:
+def predict_members(members: dict[str, Predictor], values: Floats, mask: NDArray, is_classes: bool) -> Floats:
     """What each member says, (n_members, n, d_output): its outputs, for classes its probabilities.
 
     Probabilities rather than their logarithms: one member that is sure and wrong spoils the mean of these.

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from stablemiss.data import Floats, MaskedData, hide
 from stablemiss.methods.space import Space
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
@@ -61,7 +61,9 @@ class Method(BaseEstimator, ABC):
     brief: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
-    def fit(self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence) -> Predictor:
+    def fit(
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
+    ) -> Predictor:
         """Learn from `train`, decide when to stop and how large to be on `valid`.
 
         Parameters
@@ -72,7 +74,7 @@ class Method(BaseEstimator, ABC):
             What the targets mean and which loss counts.
         rng : numpy Generator
             The only source of randomness.
-        progress : Silence
+        progress : Progress
             Told what is going on.
         """
 

@@ -1,4 +1,4 @@
-"""Gradient boosted trees (LightGBM), which take holes as they are; optionally on thinned copies of rows."""
+"""Gradient boosted trees (LightGBM), which take holes as they are; optionally on masked copies of rows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.space import Choice, Range, Space
-from stablemiss.missingness import Thinning
-from stablemiss.progress import Silence
+from stablemiss.missingness import MaskAugmentation
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
 
@@ -67,13 +67,13 @@ class Boosting(Method):
     """Gradient boosted trees with LightGBM's native treatment of missing cells.
 
     Each split learns on which side missing cells belong. That is excellent for holes like those in
-    training and arbitrary for others: a column that was never missing has no learnt side. Thinning shows
+    training and arbitrary for others: a column that was never missing has no learnt side. MaskAugmentation shows
     the trees many more masks than the data has.
 
     Parameters
     ----------
-    thinning : int
-        How many thinned copies of the rows join the untouched ones. In a thinned copy most rows draw a
+    masked_copies : int
+        How many masked copies of the rows join the untouched ones. In a augmented copy most rows draw a
         rate between 0 and 1 and hide each observed column with that probability. 0 is plain LightGBM;
         raising it costs time and memory in proportion and buys accuracy when the missingness changes.
         About 6 is enough.
@@ -103,7 +103,7 @@ class Boosting(Method):
     name: ClassVar[str] = "boosting"
     predictor: ClassVar[type[Predictor]] = BoostingPredictor
     space: ClassVar[Space] = {
-        "thinning": Choice(0, 3, 6),
+        "masked_copies": Choice(0, 3, 6),
         "learning_rate": Range(0.01, 0.2, log=True),
         "n_leaves": Range(4, 128, log=True),
         "min_rows_per_leaf": Range(5, 100, log=True),
@@ -111,14 +111,14 @@ class Boosting(Method):
 
     def __init__(
         self,
-        thinning: int = 0,
+        masked_copies: int = 0,
         n_trees: int = 2000,
         learning_rate: float = 0.05,
         n_leaves: int = 31,
         min_rows_per_leaf: int = 20,
         patience: int = 50,
     ):
-        self.thinning = thinning
+        self.masked_copies = masked_copies
         self.n_trees = n_trees
         self.learning_rate = learning_rate
         self.n_leaves = n_leaves
@@ -126,7 +126,7 @@ class Boosting(Method):
         self.patience = patience
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> BoostingPredictor:
         return self.fit_from(None, train, valid, task, rng, progress)
 
@@ -137,7 +137,7 @@ class Boosting(Method):
         valid: MaskedData,
         task: Task,
         rng: Rng,
-        progress: Silence,
+        progress: Progress,
         n_threads: int | None = None,
     ) -> BoostingPredictor:
         """`fit`, where the trees add to the outputs of `start`, if there is one, and may also split by them.
@@ -149,14 +149,14 @@ class Boosting(Method):
             raise ValueError(
                 "Trees go on from another predictor only for numbers, but the target is a class."
             )
-        check_at_least(self, thinning=0, n_trees=1, n_leaves=2, min_rows_per_leaf=1, patience=1)
+        check_at_least(self, masked_copies=0, n_trees=1, n_leaves=2, min_rows_per_leaf=1, patience=1)
         # Without validation rows the training rows decide when to stop, as in the other methods.
         valid = valid if len(valid) else train
         # A leaf of twenty rows leaves nothing to split in a table of thirty.
         min_rows = max(1, min(self.min_rows_per_leaf, len(train) // 10))
-        if self.thinning > 0:
-            thinning = Thinning.of(train.groups)
-            train, valid = (thinning.copies(data, self.thinning, rng) for data in (train, valid))
+        if self.masked_copies > 0:
+            augmentation = MaskAugmentation.of(train.groups)
+            train, valid = (augmentation.copies(data, self.masked_copies, rng) for data in (train, valid))
         params: dict[str, Any] = {
             "learning_rate": self.learning_rate,
             "num_leaves": self.n_leaves,
@@ -184,7 +184,7 @@ class Boosting(Method):
         }
         return BoostingPredictor([self._boost(params, parts, progress)], is_binary)
 
-    def _boost(self, params: dict[str, Any], parts: list[_Part], progress: Silence) -> str:
+    def _boost(self, params: dict[str, Any], parts: list[_Part], progress: Progress) -> str:
         """Boost on one target until the validation loss no longer falls; the best model's text."""
         train, valid = parts
         data = lightgbm.Dataset(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 
@@ -45,7 +45,7 @@ class Constant(Method):
     predictor: ClassVar[type[Predictor]] = ConstantPredictor
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> ConstantPredictor:
         # Nothing is chosen on the validation rows, so they count as data too.
         target = np.concatenate([train.target, valid.target])

@@ -21,7 +21,7 @@ from stablemiss.decorrelation.balancing import Scale, balance_weights
 from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.methods.space import Choice, Range, Space
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
@@ -98,7 +98,7 @@ class DWR(Method):
         self.device = device
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
         check_at_least(self, order=1, max_steps=1, ridge=0.0)
         # Nothing is chosen on the validation rows, so they count as data too.

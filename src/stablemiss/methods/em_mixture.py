@@ -24,7 +24,7 @@ from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.space import Choice, Space
 from stablemiss.mixture import RIDGES, GaussianMixture, MixtureFit, Rows
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 
@@ -39,19 +39,21 @@ class EMMixturePredictor(Predictor):
         each class's own.
     log_shares : (n_classes,) float64 or None
         log shares of the classes; None for regression.
-    trust : (2,) float64
+    inverse_temperature : (2,) float64
         What the log densities of the tied and of the own mixtures are multiplied by.
     """
 
-    def __init__(self, mixtures: list[GaussianMixture], log_shares: Floats | None, trust: Floats):
+    def __init__(
+        self, mixtures: list[GaussianMixture], log_shares: Floats | None, inverse_temperature: Floats
+    ):
         self.mixtures = mixtures
         self.log_shares = log_shares
-        self.trust = trust
+        self.inverse_temperature = inverse_temperature
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
         if self.log_shares is not None:
             return (
-                np.tensordot(self.trust, _log_densities(self.mixtures, values, mask), axes=1)
+                np.tensordot(self.inverse_temperature, _log_densities(self.mixtures, values, mask), axes=1)
                 + self.log_shares
             )
         (joint,) = self.mixtures
@@ -68,7 +70,7 @@ class EMMixturePredictor(Predictor):
         n_classes, d = tied.means.shape
         indicators = np.eye(n_classes)[:, 1:]
         # Densities are only trusted so far, which is as if columns scattered more.
-        scatter = tied.covariances / np.clip(self.trust.sum(), 1e-2, 1.0)
+        scatter = tied.covariances / np.clip(self.inverse_temperature.sum(), 1e-2, 1.0)
         covariances = np.zeros((n_classes, d + n_classes - 1, d + n_classes - 1))
         covariances[:, :d, :d] = scatter
         return GaussianMixture(np.exp(self.log_shares), np.hstack([tied.means, indicators]), covariances)
@@ -77,16 +79,20 @@ class EMMixturePredictor(Predictor):
         mixtures = [
             {"weights": m.weights, "means": m.means, "covariances": m.covariances} for m in self.mixtures
         ]
-        return {"mixtures": mixtures, "log_shares": self.log_shares, "trust": self.trust}
+        return {
+            "mixtures": mixtures,
+            "log_shares": self.log_shares,
+            "inverse_temperature": self.inverse_temperature,
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         mixtures = [GaussianMixture(**mixture) for mixture in state["mixtures"]]
-        return cls(mixtures, state["log_shares"], state["trust"])
+        return cls(mixtures, state["log_shares"], state["inverse_temperature"])
 
 
 class EMMixture(Method):
-    """Gaussian mixture on observed cells by EM; the same whatever law hid the others (under MCAR and MAR).
+    """Gaussian mixture fitted by EM to the observed cells; unaffected by the mechanism under MCAR and MAR.
 
     Parameters
     ----------
@@ -105,7 +111,7 @@ class EMMixture(Method):
         is missing EM is slow, and 2e-3 already stops far from the optimum.
     max_steps : int
         Most passes over the rows in one fit.
-    learn_from_valid : bool
+    refit_on_validation : bool
         Let the validation rows join in the end, when size and ridge are settled. False keeps them out, for
         whoever wants to judge by them.
 
@@ -135,17 +141,17 @@ class EMMixture(Method):
         ridge: float | Literal["auto"] = "auto",
         tolerance: float = 3e-4,
         max_steps: int = 150,
-        learn_from_valid: bool = True,
+        refit_on_validation: bool = True,
     ):
         self.n_components = n_components
         self.max_components = max_components
         self.ridge = ridge
         self.tolerance = tolerance
         self.max_steps = max_steps
-        self.learn_from_valid = learn_from_valid
+        self.refit_on_validation = refit_on_validation
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> EMMixturePredictor:
         self._check()
         if not isinstance(task, Classification):
@@ -165,9 +171,9 @@ class EMMixture(Method):
             ridge = RIDGES[int(np.argmin(losses))]
         fits = self._fit_classes(train, valid, task, self.n_components, ridge, rng, progress)
         # Judged by the validation rows before the mixtures have learnt from them.
-        trust, _ = _judge(fits, log_shares, task, valid)
+        inverse_temperature, _ = _judge(fits, log_shares, task, valid)
         tied, *own = (self._final(fit) for fit in fits)
-        return EMMixturePredictor([_per_class(tied, task), *own], log_shares, trust)
+        return EMMixturePredictor([_per_class(tied, task), *own], log_shares, inverse_temperature)
 
     def _fit_classes(
         self,
@@ -177,7 +183,7 @@ class EMMixture(Method):
         n_components: int | Literal["auto"],
         ridge: float,
         rng: Rng,
-        progress: Silence,
+        progress: Progress,
     ) -> list[MixtureFit]:
         """The tied Gaussian over features and class indicators, then each class's own mixture."""
         joint = _joint_rows(train, task), _joint_rows(valid, task)
@@ -195,7 +201,7 @@ class EMMixture(Method):
         n_components: int | Literal["auto"],
         ridge: float | Literal["auto"],
         rng: Rng,
-        progress: Silence,
+        progress: Progress,
     ) -> MixtureFit:
         fit = MixtureFit(train, valid, n_targets, self.tolerance, self.max_steps, rng, progress)
         fit.fit(
@@ -206,7 +212,7 @@ class EMMixture(Method):
         return fit
 
     def _final(self, fit: MixtureFit) -> GaussianMixture:
-        return fit.refresh() if self.learn_from_valid else fit.mixture
+        return fit.refresh() if self.refit_on_validation else fit.mixture
 
     def _check(self) -> None:
         check_at_least(self, max_components=1, max_steps=1)
@@ -220,7 +226,7 @@ class EMMixture(Method):
                 raise ValueError(f"{name} must be a number above 0, but is {number!r}.")
 
 
-def learn_trust(
+def fit_inverse_temperature(
     log_densities: Floats, log_shares: Floats, task: Classification, valid: MaskedData
 ) -> tuple[Floats, float]:
     """How far to believe the tied and the own densities, (2,), and the loss that is left.
@@ -240,10 +246,10 @@ def learn_trust(
     if not len(valid):
         return np.full(2, 0.5), 0.0
 
-    def loss(trust: Floats) -> float:
-        outputs = np.tensordot(trust, log_densities, axes=1) + log_shares
+    def loss(inverse_temperature: Floats) -> float:
+        outputs = np.tensordot(inverse_temperature, log_densities, axes=1) + log_shares
         misfit = task.loss(outputs, valid.target, valid.weight) * valid.weight.sum()
-        return misfit + 2 * float(((trust - 0.5) ** 2).sum())
+        return misfit + 2 * float(((inverse_temperature - 0.5) ** 2).sum())
 
     found = minimize(loss, np.full(2, 0.1), method="L-BFGS-B", bounds=[(0.0, 3.0)] * 2)
     return found.x, float(found.fun)
@@ -252,10 +258,10 @@ def learn_trust(
 def _judge(
     fits: list[MixtureFit], log_shares: Floats, task: Classification, valid: MaskedData
 ) -> tuple[Floats, float]:
-    """`learn_trust` for fits as they stand."""
+    """`fit_inverse_temperature` for fits as they stand."""
     tied, *own = (fit.mixture for fit in fits)
     densities = _log_densities([_per_class(tied, task), *own], valid.values, valid.mask)
-    return learn_trust(densities, log_shares, task, valid)
+    return fit_inverse_temperature(densities, log_shares, task, valid)
 
 
 def _log_densities(mixtures: list[GaussianMixture], values: Floats, mask: NDArray) -> Floats:

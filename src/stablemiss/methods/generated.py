@@ -19,7 +19,7 @@ from stablemiss.methods.base import Method, Predictor, check_at_least, check_wid
 from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import GeneratedMLP
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
@@ -89,11 +89,11 @@ class GeneratedRegression(Method):
         self.device = device
 
     @abstractmethod
-    def weigh(self, train: MaskedData, rng: Rng, progress: Silence) -> Weighting | None:
+    def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
         """Weights under which the rows count; None leaves them as they are."""
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> GeneratedPredictor:
         self._check()
         # Of its own, so that the network starts alike and sees rows in the same order with any weights.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Predictor
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness, torch_threads
@@ -23,7 +23,7 @@ from stablemiss.training import CHUNK, SMALL_STEP, History, Rows, Stage, Step, m
 MIN_BATCHES = 16
 # Learning rates are cut so often before training ends. Three cuts took 2 to 4% off the validation loss of
 # StableMiss on Gaussian-Mix.
-CUTS = 3
+LR_REDUCTIONS = 3
 
 
 class NetworkPredictor(Predictor):
@@ -97,7 +97,7 @@ def train_network(
     judges: Rows,
     task: Task,
     rng: Rng,
-    progress: Silence,
+    progress: Progress,
 ) -> list[History]:
     """Run `steps` on batches of `rows` until predictions for `judges` have stopped getting better.
 
@@ -119,7 +119,7 @@ def train_network(
         batch_size=batch_size,
         max_epochs=method.max_epochs,
         patience=method.patience,
-        cuts=CUTS,
+        lr_reductions=LR_REDUCTIONS,
         min_batches=MIN_BATCHES,
         n_threads=1 if batch_size * n_parameters < SMALL_STEP else None,
     )

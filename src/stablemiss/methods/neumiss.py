@@ -25,7 +25,7 @@ from stablemiss.methods.base import Method, Predictor, check_at_least, check_wid
 from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import NeuMissNet
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
@@ -105,7 +105,7 @@ class NeuMiss(Method):
         self.device = device
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> NeuMissPredictor:
         if self.start not in ("data", "random"):
             raise ValueError(f'start={self.start!r} is unknown; choose "data" or "random".')

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from stablemiss.data import MaskedData
 from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.linear import LinearPredictor, design, join, regress
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
@@ -49,7 +49,7 @@ class OLS(Method):
         self.ridge = ridge
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
         if self.inputs not in ("mean", "mask"):
             raise ValueError(f'OLS takes inputs="mean" or inputs="mask", but got {self.inputs!r}.')

@@ -27,7 +27,7 @@ from stablemiss.methods.base import Method, Predictor, check_at_least, check_wid
 from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import PBiGANNet, label_columns, show_half
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
@@ -128,7 +128,7 @@ class PBiGAN(Method):
         self.device = device
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> PBiGANPredictor:
         self._check()
         device = to_device(self.device)

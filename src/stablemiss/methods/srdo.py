@@ -20,7 +20,7 @@ from stablemiss.decorrelation.ratio import Classifier, ratio_weights
 from stablemiss.methods.base import Method, Predictor, check_at_least, check_widths
 from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.methods.space import Choice, Range, Space
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
@@ -103,7 +103,7 @@ class SRDO(Method):
         self.ridge = ridge
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
         check_at_least(self, n_permutations=1, n_folds=1, max_epochs=1, ridge=0.0)
         check_widths(self, "hidden")

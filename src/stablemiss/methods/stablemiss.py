@@ -16,7 +16,7 @@ from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Form, Weighting, weigh_rows
 from stablemiss.methods.generated import GeneratedRegression
 from stablemiss.methods.space import Choice, Range, Space
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 
 Decorrelate = Literal["none", "intra", "inter", "full"]
@@ -143,7 +143,7 @@ class StableMiss(GeneratedRegression):
         self.strength = strength
         self.gamma = gamma
 
-    def weigh(self, train: MaskedData, rng: Rng, progress: Silence) -> Weighting | None:
+    def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
         if not isinstance(self.decorrelate, str) or self.decorrelate not in TERMS_OF:
             choices = ", ".join(repr(name) for name in TERMS_OF)
             raise ValueError(f"decorrelate={self.decorrelate!r} is unknown; choose among {choices}.")

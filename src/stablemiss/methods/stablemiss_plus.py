@@ -17,7 +17,7 @@ from stablemiss.decorrelation import Weighting, transport_weights
 from stablemiss.methods.base import check_at_least
 from stablemiss.methods.generated import GeneratedRegression
 from stablemiss.methods.space import Range, Space
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 
 
@@ -86,7 +86,7 @@ patience, device
         self.strength = strength
         self.n_directions = n_directions
 
-    def weigh(self, train: MaskedData, rng: Rng, progress: Silence) -> Weighting:
+    def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting:
         check_at_least(self, strength=0.0, n_directions=1)
         # DEVIATION: one distance to permuted columns along directions that mix columns and mask bits, because
         # the released code compares each column apart, and permuted columns have the right margins already.

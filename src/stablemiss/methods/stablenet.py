@@ -29,7 +29,7 @@ from stablemiss.methods.base import Method, Predictor, check_at_least, check_wid
 from stablemiss.methods.network import NetworkPredictor, judged, train_network
 from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import MLP
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
@@ -199,7 +199,7 @@ class StableNet(Method):
         self.device = device
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> StableNetPredictor:
         self._check()
         # Of its own, so that the network sees rows in the same order with any weights.

@@ -21,29 +21,29 @@ def share_observed(mask: NDArray, groups: NDArray) -> Floats:
     return mask[:, first].mean(axis=1)
 
 
-def stacked(voted: Floats, share: Floats, believed: Floats, is_classes: bool) -> Floats:
+def combine(member_predictions: Floats, share: Floats, member_weights: Floats, is_classes: bool) -> Floats:
     """Outputs (n, d_output) from what the members say.
 
     Parameters
     ----------
-    voted : (n_members, n, d_output)
+    member_predictions : (n_members, n, d_output)
         Outputs, or probabilities of classes.
     share : (n,)
         The share of a row's columns that is observed places it between the two ends.
-    believed : (2, n_members, k), k = d_output or 1
+    member_weights : (2, n_members, k), k = d_output or 1
         Weights of the members where nothing and where everything is observed.
     is_classes : bool
     """
-    combined = _combined(voted, share, believed)
+    combined = _combined(member_predictions, share, member_weights)
     return np.log(np.maximum(combined, 1e-300)) if is_classes else combined
 
 
-def _combined(voted: Floats, share: Floats, believed: Floats) -> Floats:
-    weight = np.einsum("en,emk->mnk", np.stack([1 - share, share]), believed)
-    return (weight * voted).sum(axis=0)
+def _combined(member_predictions: Floats, share: Floats, member_weights: Floats) -> Floats:
+    weight = np.einsum("en,emk->mnk", np.stack([1 - share, share]), member_weights)
+    return (weight * member_predictions).sum(axis=0)
 
 
-def learn_stack(voted: Floats, judged: MaskedData, rng: Rng, n_copies: int) -> Floats:
+def learn_stack(member_predictions: Floats, judged: MaskedData, rng: Rng, n_copies: int) -> Floats:
     """How far to believe each member, (2, n_members, k), from rows that no member was fitted to.
 
     Weights are not negative and add up to one at each end. Those of many random parts of the rows are
@@ -52,14 +52,14 @@ def learn_stack(voted: Floats, judged: MaskedData, rng: Rng, n_copies: int) -> F
 
     Parameters
     ----------
-    voted : (n_members, n, d_output)
+    member_predictions : (n_members, n, d_output)
         Outputs, or probabilities where the target is one of several classes.
     judged : MaskedData
-        The rows, `n_copies` thinned versions of the same ones after each other.
+        The rows, `n_copies` augmented versions of the same ones after each other.
     rng : numpy Generator
     n_copies : int
     """
-    n_members, n, d_output = voted.shape
+    n_members, n, d_output = member_predictions.shape
     k = 1 if judged.target.ndim == 1 else d_output
     if n_members == 1 or n == 0:
         return np.full((2, n_members, k), 1 / n_members)
@@ -69,18 +69,18 @@ def learn_stack(voted: Floats, judged: MaskedData, rng: Rng, n_copies: int) -> F
     for _ in range(PARTS):
         rows = rng.permutation(n_rows)[: max(2, round(SHARE * n_rows))]
         part = (np.arange(n_copies)[:, None] * n_rows + rows).ravel()
-        found.append(_best_weights(voted[:, part], share[part], judged.rows(part), k))
+        found.append(_best_weights(member_predictions[:, part], share[part], judged.rows(part), k))
     return np.mean(found, axis=0)
 
 
-def _best_weights(voted: Floats, share: Floats, rows: MaskedData, k: int) -> Floats:
+def _best_weights(member_predictions: Floats, share: Floats, rows: MaskedData, k: int) -> Floats:
     """Weights (2, n_members, k) of least loss; softmax keeps them positive and adding up to one."""
-    n_members, ends = len(voted), np.stack([1 - share, share])
+    n_members, ends = len(member_predictions), np.stack([1 - share, share])
 
     def loss(logits: Floats) -> tuple[float, Floats]:
         weight = softmax(logits.reshape(2, n_members, k), axis=1)
-        value, slope = _loss_and_slope(_combined(voted, share, weight), rows)
-        by_weight = np.einsum("en,mnk->emk", ends, slope * voted)
+        value, slope = _loss_and_slope(_combined(member_predictions, share, weight), rows)
+        by_weight = np.einsum("en,mnk->emk", ends, slope * member_predictions)
         if by_weight.shape[2] != k:
             by_weight = by_weight.sum(axis=2, keepdims=True)
         by_logit = weight * (by_weight - (weight * by_weight).sum(axis=1, keepdims=True))

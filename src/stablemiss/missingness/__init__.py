@@ -1,18 +1,18 @@
-"""Laws that hide cells of a table, to learn and to test under known missingness."""
+"""Mechanisms that hide cells of a table, to learn and to test under known missingness."""
 
 from collections.abc import Callable
 
-from stablemiss.missingness.law import LEVELS, Law
+from stablemiss.missingness.augmentation import MaskAugmentation, univariate_importance
 from stablemiss.missingness.mar import MAR
 from stablemiss.missingness.mcar import MCARIndependent, MCARWindow
+from stablemiss.missingness.mechanism import LEVELS, Mechanism
 from stablemiss.missingness.mnar import MNAR
 from stablemiss.missingness.only import Only
 from stablemiss.missingness.outage import Outage
 from stablemiss.missingness.resampled import Resampled
-from stablemiss.missingness.thinning import Thinning, relevance
 
-# The laws that a level alone describes, by the name the command line uses: LAWS["mar"](0.5).
-LAWS: dict[str, Callable[..., Law]] = {
+# The mechanisms that a level alone describes, by the name the command line uses: MECHANISMS["mar"](0.5).
+MECHANISMS: dict[str, Callable[..., Mechanism]] = {
     "mcar_independent": MCARIndependent,
     "mcar_window": MCARWindow,
     "mar": MAR,
@@ -20,16 +20,16 @@ LAWS: dict[str, Callable[..., Law]] = {
 }
 
 __all__ = [
-    "LAWS",
     "LEVELS",
     "MAR",
+    "MECHANISMS",
     "MNAR",
-    "Law",
     "MCARIndependent",
     "MCARWindow",
+    "MaskAugmentation",
+    "Mechanism",
     "Only",
     "Outage",
     "Resampled",
-    "Thinning",
-    "relevance",
+    "univariate_importance",
 ]

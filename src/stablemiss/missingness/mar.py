@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale, to_table
-from stablemiss.missingness.law import Law, check_columns, check_share, draw_row_rates, unfitted
 from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_points
+from stablemiss.missingness.mechanism import Mechanism, check_columns, check_share, draw_row_rates, unfitted
 from stablemiss.seeding import Rng
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism:
+class DriverModel:
     """What `MAR.fit` fixes, whatever the level.
 
     Attributes
@@ -48,7 +48,7 @@ class Mechanism:
 
 
 @dataclass(frozen=True, eq=False)
-class MAR(Law):
+class MAR(Mechanism):
     """Always-observed driver columns decide by a logistic rule how likely each other cell is hidden.
 
     The chance of a cell depends on its row's drivers alone, never on what is hidden: the missingness is
@@ -73,16 +73,16 @@ class MAR(Law):
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 20))
-    >>> law = MAR(level=0.5).fit(X, rng)
-    >>> mask = law.at(0.9).draw(X, rng)
-    >>> len(law.drivers), bool(mask[:, law.drivers].all())
+    >>> mechanism = MAR(level=0.5).fit(X, rng)
+    >>> mask = mechanism.at(0.9).draw(X, rng)
+    >>> len(mechanism.drivers), bool(mask[:, mechanism.drivers].all())
     (2, True)
     """
 
     level: float
     driver_share: float = 0.1
     spread: float = 0.2
-    mechanism: Mechanism | None = field(default=None, repr=False, kw_only=True)
+    model: DriverModel | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_share("level", self.level)
@@ -92,10 +92,10 @@ class MAR(Law):
     @property
     def drivers(self) -> NDArray[np.int64]:
         """Columns that are always observed, ascending."""
-        return self._fitted_mechanism().drivers
+        return self._fitted_model().drivers
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """The law with drivers and coefficients drawn from `rng`, scaled and calibrated on the rows of X."""
+        """The mechanism with drivers and coefficients drawn from `rng`, scaled and calibrated on the rows of X."""
         table = to_table(X)
         if len(table) == 0:
             raise ValueError("MAR calibrates its chances on rows, but X has none. Fit it on at least one.")
@@ -117,20 +117,20 @@ class MAR(Law):
         scale = rng.uniform(0.1, 0.5, size=len(driven)) * deviation_of_score
         coefficients /= np.where(scale == 0.0, 1.0, scale)
         points = to_points(deviations @ coefficients)
-        return replace(self, mechanism=Mechanism(drivers, driven, center, coefficients, points))
+        return replace(self, model=DriverModel(drivers, driven, center, coefficients, points))
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
     def keep(self, table: Floats, rng: Rng) -> Bools:
-        mechanism = self._fitted_mechanism()
-        check_columns(table, mechanism.n_columns)
+        model = self._fitted_model()
+        check_columns(table, model.n_columns)
         rates = draw_row_rates(len(table), self.level, self.spread, rng)
         observed = np.ones(table.shape, dtype=bool)
-        observed[:, mechanism.driven] = ~draw_hidden(mechanism.scores(table), mechanism.points, rates, rng)
+        observed[:, model.driven] = ~draw_hidden(model.scores(table), model.points, rates, rng)
         return observed
 
-    def _fitted_mechanism(self) -> Mechanism:
-        if self.mechanism is None:
+    def _fitted_model(self) -> DriverModel:
+        if self.model is None:
             raise unfitted(self)
-        return self.mechanism
+        return self.model

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stablemiss.data import Bools, Floats, to_table
-from stablemiss.missingness.law import Law, check_share, draw_row_rates
+from stablemiss.missingness.mechanism import Mechanism, check_share, draw_row_rates
 from stablemiss.seeding import Rng
 
 
 @dataclass(frozen=True, eq=False)
-class MCARIndependent(Law):
+class MCARIndependent(Mechanism):
     """Every cell of a row is hidden with the row's own rate, independently of the other cells.
 
     With a spread the cells of a row are independent only once its rate is known: two mask bits correlate
@@ -30,8 +30,8 @@ class MCARIndependent(Law):
 
     Examples
     --------
-    >>> law = MCARIndependent(level=0.3, spread=0.0)
-    >>> mask = law.draw(np.zeros((1000, 50)), np.random.default_rng(0))
+    >>> mechanism = MCARIndependent(level=0.3, spread=0.0)
+    >>> mask = mechanism.draw(np.zeros((1000, 50)), np.random.default_rng(0))
     >>> bool(abs(mask.mean() - 0.7) < 0.01)
     True
     """
@@ -44,7 +44,7 @@ class MCARIndependent(Law):
         check_share("spread", self.spread)
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """This law itself: there is nothing to fix."""
+        """This mechanism itself: there is nothing to fix."""
         to_table(X)
         return self
 
@@ -57,7 +57,7 @@ class MCARIndependent(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class MCARWindow(Law):
+class MCARWindow(Mechanism):
     """A run of neighbouring columns is hidden in each row, starting anywhere and going round at the end.
 
     The run's length is the row's rate times the number of columns, rounded down: with few columns a small
@@ -73,8 +73,8 @@ class MCARWindow(Law):
 
     Examples
     --------
-    >>> law = MCARWindow(level=0.5, spread=0.0)
-    >>> law.draw(np.zeros((2, 10)), np.random.default_rng(0)).sum(axis=1).tolist()
+    >>> mechanism = MCARWindow(level=0.5, spread=0.0)
+    >>> mechanism.draw(np.zeros((2, 10)), np.random.default_rng(0)).sum(axis=1).tolist()
     [5, 5]
     """
 
@@ -86,7 +86,7 @@ class MCARWindow(Law):
         check_share("spread", self.spread)
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """This law itself: there is nothing to fix."""
+        """This mechanism itself: there is nothing to fix."""
         to_table(X)
         return self
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stablemiss.data import Bools, Floats, centre_and_scale, to_table
-from stablemiss.missingness.law import Law, check_columns, check_share, draw_row_rates, unfitted
 from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_points
+from stablemiss.missingness.mechanism import Mechanism, check_columns, check_share, draw_row_rates, unfitted
 from stablemiss.seeding import Rng
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism:
+class SelfMaskingModel:
     """What `MNAR.fit` fixes, whatever the level.
 
     Attributes
@@ -33,7 +33,7 @@ class Mechanism:
 
 
 @dataclass(frozen=True, eq=False)
-class MNAR(Law):
+class MNAR(Mechanism):
     """Each cell hides itself: the larger its own value, the likelier it is hidden.
 
     The chance follows a logistic curve of the cell's standardised value, with an intercept per column that
@@ -63,7 +63,7 @@ class MNAR(Law):
     level: float
     slope: float = 2.0
     spread: float = 0.2
-    mechanism: Mechanism | None = field(default=None, repr=False, kw_only=True)
+    model: SelfMaskingModel | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_share("level", self.level)
@@ -72,22 +72,22 @@ class MNAR(Law):
             raise ValueError(f"slope must be a finite number, but {self.slope!r} came. Try 2.0.")
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """The law calibrated on the rows of X. Nothing in it is random, so `rng` is left alone."""
+        """The mechanism calibrated on the rows of X. Nothing in it is random, so `rng` is left alone."""
         table = to_table(X)
         if len(table) == 0:
             raise ValueError("MNAR calibrates its chances on rows, but X has none. Fit it on at least one.")
         center, scale = centre_and_scale(table)
         # Cells that are missing already cannot be hidden, so the rate is that among the others.
         points = to_points(self.slope * (table - center) / scale)
-        return replace(self, mechanism=Mechanism(center, scale, points))
+        return replace(self, model=SelfMaskingModel(center, scale, points))
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
     def keep(self, table: Floats, rng: Rng) -> Bools:
-        if self.mechanism is None:
+        if self.model is None:
             raise unfitted(self)
-        center, scale, points = self.mechanism.center, self.mechanism.scale, self.mechanism.points
+        center, scale, points = self.model.center, self.model.scale, self.model.points
         check_columns(table, len(center))
         rates = draw_row_rates(len(table), self.level, self.spread, rng)
         return ~draw_hidden(self.slope * deviations_from(center, table) / scale, points, rates, rng)

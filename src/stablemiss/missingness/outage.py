@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stablemiss.data import Bools, Floats, to_table
-from stablemiss.missingness.law import Law, check_share
+from stablemiss.missingness.mechanism import Mechanism, check_share
 from stablemiss.seeding import Rng
 
 
 @dataclass(frozen=True, eq=False)
-class Outage(Law):
+class Outage(Mechanism):
     """Chosen columns are hidden together in a share of the rows; all other cells stay as they are.
 
     A row loses either all of the chosen columns or none. Every row has the same chance, so there is no
@@ -43,7 +43,7 @@ class Outage(Law):
         object.__setattr__(self, "columns", to_positions(self.columns))
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """This law itself, once the chosen columns are found to be columns of X."""
+        """This mechanism itself, once the chosen columns are found to be columns of X."""
         check_positions(self.columns, to_table(X))
         return self
 
@@ -76,6 +76,6 @@ def check_positions(columns: Sequence[int], table: Floats) -> None:
     absent = [column for column in columns if not 0 <= column < d]
     if absent:
         raise ValueError(
-            f"The law names columns {absent}, but X has columns 0 to {d - 1}. "
+            f"The mechanism names columns {absent}, but X has columns 0 to {d - 1}. "
             "Name columns by their position, counted from 0."
         )

@@ -11,12 +11,12 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from stablemiss.data import Bools, Floats, check_is_table, missing_cells, to_array
-from stablemiss.missingness.law import Law, check_columns, check_share, unfitted
+from stablemiss.missingness.mechanism import Mechanism, check_columns, check_share, unfitted
 from stablemiss.seeding import Rng
 
 
 @dataclass(frozen=True, eq=False)
-class Resampled(Law):
+class Resampled(Mechanism):
     """Each row gets the whole mask of a row drawn with replacement from real masks.
 
     This keeps whatever binds the columns' missingness together, and cuts every tie between masks and values.
@@ -37,8 +37,8 @@ class Resampled(Law):
     --------
     >>> rng = np.random.default_rng(0)
     >>> table = [[1.0, np.nan], [2.0, np.nan], [3.0, 4.0]]
-    >>> law = Resampled().fit(table, rng)
-    >>> law.at(0.5).draw(np.zeros((3, 2)), rng).tolist()
+    >>> mechanism = Resampled().fit(table, rng)
+    >>> mechanism.at(0.5).draw(np.zeros((3, 2)), rng).tolist()
     [[True, False], [True, False], [True, False]]
     """
 
@@ -60,7 +60,7 @@ class Resampled(Law):
             object.__setattr__(self, "masks", masks)
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """The law with the masks of X, or this law itself where masks were given. `rng` is left alone."""
+        """The mechanism with the masks of X, or this mechanism itself where masks were given. `rng` is left alone."""
         array = to_array(X)
         observed = ~missing_cells(array if array.dtype.kind in "fiub" else array.astype(object))
         check_is_table(observed)
@@ -94,7 +94,7 @@ def _tilted_chances(masks: Bools, level: float) -> Floats:
         raise ValueError(
             f"Resampled only draws masks that occurred, and these hide {shares.min():.3g} to "
             f"{shares.max():.3g} of a row; it cannot hide {level:.3g} on average. Choose a level in between, "
-            "or another law."
+            "or another mechanism."
         )
 
     def mean_share(tilt: float) -> float:

@@ -163,7 +163,7 @@ class ConditionalCovariances:
 
         Notes
         -----
-        For u ~ N(0, Σ), what the observed cells of u do not tell of the others has just this law:
+        For u ~ N(0, Σ), what the observed cells of u do not tell of the others has just this mechanism:
         u_m − Σ_mo Σ_oo⁻¹ u_o = Λ_mm⁻¹ (Λ u)_m.
         """
         factors = self._components.factors

@@ -1,7 +1,7 @@
 """EM for a full-covariance Gaussian mixture on the observed cells of (x, y).
 
 Under MCAR and MAR the likelihood of the observed cells does not contain the mask (Rubin's ignorability), so
-the fitted mixture does not depend on the law that hid the rest, and E[y | x_o] follows for every mask.
+the fitted mixture does not depend on the mechanism that hid the rest, and E[y | x_o] follows for every mask.
 
 Three things keep it accurate and quick:
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from stablemiss.mixture.conditional import GaussianMixture
 from stablemiss.mixture.em import Parameters, Rows, Sums, expect, maximise
 from stablemiss.mixture.workers import Workers
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 
 RIDGES = (0.1, 1.0, 10.0, 100.0)
@@ -33,7 +33,7 @@ class MixtureFit:
     max_steps : int
         Most E-steps of one fit.
     rng : numpy Generator
-    progress : Silence
+    progress : Progress
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class MixtureFit:
         tolerance: float,
         max_steps: int,
         rng: Rng,
-        progress: Silence,
+        progress: Progress,
     ):
         # The ridge counts in rows, so the weights must, too: mean one over the rows of this fit.
         weight, n = float(train.weight.sum() + valid.weight.sum()), len(train) + len(valid)

@@ -16,7 +16,7 @@ BLOCK_CELLS = 2**18
 class Block:
     """Neighbouring rows, in the order of their `Patterns`, that need matrices of one size and side.
 
-    A row's conditional law follows from its observed block of the covariance or, just as well, from its
+    A row's conditional mechanism follows from its observed block of the covariance or, just as well, from its
     missing block of the precision; the smaller of the two is used.
 
     Attributes

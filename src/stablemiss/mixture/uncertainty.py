@@ -94,7 +94,7 @@ class Uncertainty:
         >>> found = Uncertainty.of(mixture, np.zeros((3, 2)), mask)
         >>> found.error.ravel().tolist(), found.complete.ravel().tolist()
         ([0.25, 4.25, 5.25], [0.25, 0.25, 0.25])
-        >>> found.gain.tolist(), found.costliest.tolist()
+        >>> found.gain.tolist(), found.most_informative_missing.tolist()
         ([[0.0, 0.0], [0.0, 4.0], [1.0, 4.0]], [-1, 1, 1])
         """
         mask = np.asarray(mask, dtype=bool)
@@ -114,7 +114,7 @@ class Uncertainty:
         return cls(found[:, :r], found[:, r : 2 * r], found[:, 2 * r :])
 
     @property
-    def costliest(self) -> NDArray[np.int64]:
+    def most_informative_missing(self) -> NDArray[np.int64]:
         """The missing column with the largest gain, (n,); −1 where none would help."""
         return np.where(self.gain.max(axis=1) > 0, self.gain.argmax(axis=1), -1)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 D_CODE = 8
 
 
-class ColumnNet(nn.Module):
+class ColumnNetwork(nn.Module):
     """Columns as piecewise-linear codes, then layers over all codes; one head predicts, one fills in.
 
     A single number per column lets a network bend only slowly along it. Here each column is cut at its
@@ -39,7 +39,7 @@ class ColumnNet(nn.Module):
     Examples
     --------
     >>> edges = torch.linspace(-2, 2, 5).expand(3, 5)
-    >>> net = ColumnNet(edges, edges, d_output=2, width=16, depth=2)
+    >>> net = ColumnNetwork(edges, edges, d_output=2, width=16, depth=2)
     >>> net(torch.zeros(4, 3), torch.ones(4, 3)).shape
     torch.Size([4, 2])
     """

@@ -22,8 +22,8 @@ class Student:
     Examples
     --------
     >>> from scipy.stats import t
-    >>> law = Student(*torch.tensor([0.0, 2.0, 4.0], dtype=torch.float64))
-    >>> bool(abs(law.log_density(torch.tensor(0.5)) - t.logpdf(0.5, 4, 0, 2)) < 1e-12)
+    >>> mechanism = Student(*torch.tensor([0.0, 2.0, 4.0], dtype=torch.float64))
+    >>> bool(abs(mechanism.log_density(torch.tensor(0.5)) - t.logpdf(0.5, 4, 0, 2)) < 1e-12)
     True
     """
 
@@ -99,7 +99,7 @@ class MIWAENet(nn.Module):
         return mean, nn.functional.softplus(scale) + LEAST_SCALE
 
     def decode(self, z: Tensor) -> tuple[Student, Student]:
-        """The laws of all columns (…, d) and labels (…, d_output); classes have log-odds for locations."""
+        """The mechanisms of all columns (…, d) and labels (…, d_output); classes have log-odds for locations."""
         location, scale, degrees = self.decoder(z).chunk(3, dim=-1)
         scale = nn.functional.softplus(scale) + LEAST_SCALE
         degrees = nn.functional.softplus(degrees) + LEAST_DEGREES

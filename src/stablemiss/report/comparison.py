@@ -24,7 +24,7 @@ TITLES = {
     "ols": "OLS",
     "em_mixture": "EM mixture",
     "boosting": "LightGBM",
-    "boosting_thinned": "thinned LightGBM",
+    "boosting_masked_copies": "LightGBM on masked copies",
     "anymask": "AnyMask",
     "optimal": "Optimal",
 }

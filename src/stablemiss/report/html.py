@@ -49,12 +49,12 @@ def render_report(rows: Iterable[Row]) -> str:
     Parameters
     ----------
     rows : result rows
-        Of one data set, law and training level. The page carries them as a download, so that it can be
+        Of one data set, mechanism and training level. The page carries them as a download, so that it can be
         rebuilt or checked from itself.
 
     Examples
     --------
-    >>> row = {"dataset": "toy", "law": "MAR", "train_level": 0.1, "test_level": 0.9, "optimal_rmse": 10.0,
+    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.9, "optimal_rmse": 10.0,
     ...        "n_rows": 100, "n_test_rows": 50, "seed": 0, "config": {}, "fit_seconds": 0.1,
     ...        "versions": {"python": "3.11"}, "finished": "2025-01-01T00:00:00+00:00"}
     >>> page = render_report([{**row, "method": "a < b", "role": "method", "rmse": 12.0}])
@@ -79,7 +79,7 @@ def write_report(rows: Iterable[Row], path: str | Path) -> Path:
 
     Examples
     --------
-    >>> row = {"dataset": "toy", "law": "MAR", "train_level": 0.1, "test_level": 0.9, "optimal_rmse": 10.0,
+    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.9, "optimal_rmse": 10.0,
     ...        "n_rows": 100, "n_test_rows": 50, "seed": 0, "config": {}, "fit_seconds": 0.1,
     ...        "versions": {"python": "3.11"}, "finished": "2025-01-01T00:00:00+00:00"}
     >>> from tempfile import TemporaryDirectory

@@ -16,7 +16,7 @@ def overview(comparisons: list[dict[str, Any]]) -> dict[str, Any]:
     Parameters
     ----------
     comparisons : list of dict
-        As `stablemiss.experiments.compare.compare` returns them; figures are left aside.
+        As `stablemiss.experiments.compare.compare` returns them; figures are left background.
 
     Returns
     -------

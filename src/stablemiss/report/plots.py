@@ -46,7 +46,7 @@ def gap_plot(table: dict[str, Any]) -> str:
 
     Examples
     --------
-    >>> row = {"dataset": "toy", "law": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
+    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
     >>> from stablemiss.report.tables import gap_table
     >>> svg = gap_plot(gap_table([{**row, "method": "ols", "role": "method", "rmse": 12.0}]))
     >>> svg.startswith("<svg"), svg.rstrip().endswith("</svg>")

@@ -31,7 +31,7 @@ from stablemiss.report.tables import percent
 from stablemiss.report.verdicts import STAND_IN, verdicts
 from stablemiss.writing import whole_file
 
-# PAPER: its names of the three laws.
+# PAPER: its names of the three mechanisms.
 PATTERN_TITLES = {"mcar_independent": "MCAR-Ind", "mcar_window": "MCAR", "mar": "MAR"}
 
 
@@ -42,7 +42,7 @@ def summarise_reproduction(rows: Iterable[Row], budget: Budget) -> dict[str, Any
     ----------
     rows : result rows
         As `stablemiss.experiments.store.Store` gives them, in any order; those of other budgets are left
-        aside.
+        background.
     budget : Budget
         Whose rows to show.
 
@@ -70,7 +70,7 @@ def summarise_reproduction(rows: Iterable[Row], budget: Budget) -> dict[str, Any
     fits = [row for row in rows if "label" in row]
     comparisons = [_compared(exhibit, fits, budget) for exhibit in EXHIBITS.values()]
     shown = [one for one in comparisons if _is_shown(one)]
-    masks = {row["train_law"]: row["mask"] for row in rows if "mask" in row}
+    masks = {row["train_mechanism"]: row["mask"] for row in rows if "mask" in row}
     return {
         "findings": verdicts(comparisons, fits),
         "comparisons": shown,

@@ -15,7 +15,7 @@ def summarise(rows: Iterable[Row]) -> dict[str, Any]:
     Parameters
     ----------
     rows : result rows
-        Of one data set, law and training level, as `stablemiss.evaluation.score_under_shift` returns them.
+        Of one data set, mechanism and training level, as `stablemiss.evaluation.score_under_shift` returns them.
 
     Returns
     -------
@@ -25,7 +25,7 @@ def summarise(rows: Iterable[Row]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> row = {"dataset": "toy", "law": "MAR", "train_level": 0.1, "test_level": 0.9, "optimal_rmse": 10.0,
+    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.9, "optimal_rmse": 10.0,
     ...        "n_rows": 100, "n_test_rows": 50, "seed": 0, "config": {}, "fit_seconds": 0.1,
     ...        "versions": {"python": "3.11"}, "finished": "2025-01-01T00:00:00+00:00"}
     >>> summary = summarise([
@@ -39,7 +39,7 @@ def summarise(rows: Iterable[Row]) -> dict[str, Any]:
     table = gap_table(rows)
     trained = percent(table["train_level"])
     return {
-        "title": f"{table['dataset']} under {table['law']}, trained at {trained} missing",
+        "title": f"{table['dataset']} under {table['mechanism']}, trained at {trained} missing",
         "settings": _settings(rows),
         "findings": [
             *_who_is_best(table),
@@ -59,7 +59,7 @@ def _settings(rows: list[Row]) -> list[tuple[str, str]]:
     versions = dict.fromkeys(f"{name} {version}" for row in rows for name, version in row["versions"].items())
     return [
         ("Data", ", ".join(seen("dataset"))),
-        ("Missingness law", ", ".join(seen("law"))),
+        ("Missingness mechanism", ", ".join(seen("mechanism"))),
         ("Missing in training", ", ".join(percent(level) for level in seen("train_level"))),
         ("Missing at test", ", ".join(percent(level) for level in sorted(seen("test_level")))),
         (

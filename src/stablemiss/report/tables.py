@@ -9,7 +9,7 @@ from typing import Any
 Row = Mapping[str, Any]
 
 # Rows of one table share these; a mean over anything else that differs (seeds) is a mean of repetitions.
-SETTING = ("dataset", "law", "train_level")
+SETTING = ("dataset", "mechanism", "train_level")
 
 
 def gap_table(rows: Iterable[Row]) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def gap_table(rows: Iterable[Row]) -> dict[str, Any]:
     Parameters
     ----------
     rows : result rows
-        All from one data set, one law and one training level. Rows that differ only in their seed are
+        All from one data set, one mechanism and one training level. Rows that differ only in their seed are
         averaged: more seeds make steadier cells.
 
     Returns
@@ -32,7 +32,7 @@ def gap_table(rows: Iterable[Row]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> row = {"dataset": "toy", "law": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
+    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
     >>> table = gap_table([
     ...     {**row, "method": "optimal", "role": "reference", "rmse": 10.0},
     ...     {**row, "method": "constant", "role": "reference", "rmse": 30.0},
@@ -96,7 +96,7 @@ def _the_setting(rows: list[Row]) -> dict[str, Any]:
     settings = {tuple(row[key] for key in SETTING) for row in rows}
     if len(settings) > 1:
         raise ValueError(
-            f"A table shows one data set, law and training level, but the rows hold {len(settings)} of them: "
+            f"A table shows one data set, mechanism and training level, but the rows hold {len(settings)} of them: "
             f"{sorted(settings)}. Make one table for each."
         )
     return dict(zip(SETTING, settings.pop(), strict=True))

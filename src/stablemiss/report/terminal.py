@@ -21,7 +21,7 @@ def print_table(table: dict[str, Any], console: Console | None = None) -> None:
     --------
     >>> import io
     >>> from stablemiss.report.tables import gap_table
-    >>> row = {"dataset": "toy", "law": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
+    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
     >>> rows = [{**row, "method": "ols", "role": "method", "rmse": 12.0}]
     >>> text = io.StringIO()
     >>> print_table(gap_table(rows), Console(file=text, width=10))
@@ -45,7 +45,7 @@ def terminal_table(table: dict[str, Any]) -> Table:
     Examples
     --------
     >>> from rich.console import Console
-    >>> row = {"dataset": "toy", "law": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
+    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
     >>> rows = [{**row, "method": "ols", "role": "method", "rmse": 12.0}]
     >>> from stablemiss.report.tables import gap_table
     >>> terminal_table(gap_table(rows)).row_count

@@ -14,7 +14,7 @@ from stablemiss.report.tables import percent
 
 SUBJECT, UNWEIGHTED = "stablemiss", "stablemiss_unweighted"
 # What the paper leaves out and a reader would try first.
-SIMPLE = ("ols", "em_mixture", "boosting", "boosting_thinned", "anymask", "constant")
+SIMPLE = ("ols", "em_mixture", "boosting", "boosting_masked_copies", "anymask", "constant")
 # Whose constant stands in must be said: near the border another population decides otherwise.
 STAND_IN = (
     "The paper prints no such predictor. For house prices the standard deviation over all sales stands in, "
@@ -324,7 +324,7 @@ def _scored(tables: Iterable[Comparison]) -> list[Scored]:
 def _places(table: Comparison) -> list[tuple[Any, ...]]:
     """What each column is trained on and tested on: what two tables share has the same place in both."""
     exhibit = EXHIBITS[table["name"]]
-    what = exhibit.dataset, exhibit.train_law, exhibit.test_law
+    what = exhibit.dataset, exhibit.train_mechanism, exhibit.test_mechanism
     return [(*what, column["train_level"], column["test_level"]) for column in table["columns"]]
 
 

@@ -2,7 +2,7 @@
 
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
-from stablemiss.training.loop import SMALL_STEP, Stage, Step, minimise, run_stages
+from stablemiss.training.loop import SMALL_STEP, Stage, Step, inner_loop, run_stages
 from stablemiss.training.optimisers import MakeOptimiser, adamw, one_cycle
 from stablemiss.training.rows import CHUNK, Rows, mean_loss, to_device
 
@@ -16,8 +16,8 @@ __all__ = [
     "Stage",
     "Step",
     "adamw",
+    "inner_loop",
     "mean_loss",
-    "minimise",
     "one_cycle",
     "run_stages",
     "to_device",

@@ -19,7 +19,7 @@ class EarlyStopping:
     Examples
     --------
     >>> stopping = EarlyStopping(nn.Linear(1, 1), patience=2)
-    >>> [stopping.is_lost(epoch, score) for epoch, score in enumerate([3.0, 1.0, 2.0, 2.0])]
+    >>> [stopping.should_stop(epoch, score) for epoch, score in enumerate([3.0, 1.0, 2.0, 2.0])]
     [False, False, False, True]
     >>> stopping.best_epoch
     1
@@ -33,14 +33,14 @@ class EarlyStopping:
         self._waiting_since = 0
         self._snapshot = self._copy()
 
-    def is_lost(self, epoch: int, score: float) -> bool:
+    def should_stop(self, epoch: int, score: float) -> bool:
         """Note an epoch's score, keep the parameters if it is the best yet, say whether patience is lost."""
         if score < self.best_score:
             self.best_score, self.best_epoch, self._waiting_since = score, epoch, epoch
             self._snapshot = self._copy()
         return epoch - self._waiting_since >= self.patience
 
-    def go_back(self, epoch: int) -> None:
+    def restore_best(self, epoch: int) -> None:
         """Put the best epoch's parameters back and wait anew, counted from `epoch`."""
         self.module.load_state_dict(self._snapshot)
         self._waiting_since = epoch

@@ -19,7 +19,7 @@ class History:
     losses : list of tuple of float or None
         For each epoch the mean loss of every step, in the order of the steps (None for a step whose turn did
         not come). The first entry belongs to epoch 1.
-    cuts : list of int
+    lr_reductions : list of int
         Epochs after which training went back to the best parameters and lowered its learning rates.
     best_epoch : int
         The epoch whose parameters were kept; 0 = training did not help.
@@ -36,7 +36,7 @@ class History:
     stage: str
     scores: list[float] = field(default_factory=list)
     losses: list[tuple[float | None, ...]] = field(default_factory=list)
-    cuts: list[int] = field(default_factory=list)
+    lr_reductions: list[int] = field(default_factory=list)
     best_epoch: int = 0
     ending: Literal["max_epochs", "patience", "diverged"] = "max_epochs"
 

@@ -2,7 +2,7 @@
 
 An ordinary fit is one stage with one step. Alternation (a critic on every batch, a generator on every fifth)
 is one stage with two steps. "Weights, then predictor" is two stages. Full-batch descent is a stage whose
-batch holds all rows. A small problem to be solved within each batch is a call of `minimise` in the loss.
+batch holds all rows. A small problem to be solved within each batch is a call of `inner_loop` in the loss.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.torch_state import torch_randomness, torch_threads
 from stablemiss.training.early_stopping import EarlyStopping
@@ -24,7 +24,7 @@ from stablemiss.training.optimisers import MakeOptimiser
 from stablemiss.training.rows import Rows
 
 # What a learning rate is multiplied by when patience is lost.
-CUT = 0.3
+LR_FACTOR = 0.3
 # Multiplications in a step up to which a second thread saves little.
 SMALL_STEP = 2**26
 
@@ -79,7 +79,7 @@ class Stage:
         The most epochs to run.
     patience : int
         Epochs without a better score before patience is lost.
-    cuts : int
+    lr_reductions : int
         How often, when patience is lost, to go back to the best parameters and continue at a lower learning
         rate, before giving up. More cuts find a better end and take longer; 0 stops at once.
     min_batches : int
@@ -100,13 +100,13 @@ class Stage:
     batch_size: int = 256
     max_epochs: int = 100
     patience: int = 10
-    cuts: int = 0
+    lr_reductions: int = 0
     min_batches: int = 1
     schedule: Callable[[float], float] | None = None
     n_threads: int | None = None
 
 
-def run_stages(stages: Sequence[Stage], rng: Rng, progress: Silence) -> list[History]:
+def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[History]:
     """Run the stages one after the other; afterwards every module holds its best epoch.
 
     A loss or score that is not finite is treated like lost patience: back to the best parameters, lower
@@ -121,7 +121,7 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Silence) -> list[His
     rng : numpy Generator
         Decides the order of the rows and all that torch draws inside losses. The process's own random state
         stays untouched.
-    progress : Silence
+    progress : Progress
         Told each epoch's score.
 
     Returns
@@ -142,7 +142,7 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Silence) -> list[His
     >>> loss = lambda batch: ((line(batch.values) - batch.target) ** 2).mean()
     >>> step = Step(loss, list(line.parameters()), adamw(learning_rate=0.1))
     >>> stage = Stage("line", line, rows, [step], lambda: float(loss(rows)), batch_size=16)
-    >>> [history] = run_stages([stage], np.random.default_rng(0), Silence())
+    >>> [history] = run_stages([stage], np.random.default_rng(0), NullProgress())
     >>> history.best_score < 0.01 < history.scores[0]
     True
     """
@@ -153,7 +153,7 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Silence) -> list[His
     return histories
 
 
-def minimise(
+def inner_loop(
     loss: Callable[[], Tensor], parameters: Sequence[Tensor], optimiser: MakeOptimiser, n_steps: int
 ) -> None:
     """Take steps on a small problem, such as the weights of one batch's rows inside that batch's loss.
@@ -173,14 +173,14 @@ def minimise(
     --------
     >>> from functools import partial
     >>> place = torch.tensor([4.0], requires_grad=True)
-    >>> minimise(lambda: (place - 1.0).square().sum(), [place], partial(torch.optim.SGD, lr=0.5), n_steps=1)
+    >>> inner_loop(lambda: (place - 1.0).square().sum(), [place], partial(torch.optim.SGD, lr=0.5), n_steps=1)
     >>> place.detach()
     tensor([1.])
     """
     descent = _Descent(parameters, optimiser, clip=math.inf)
     with torch.enable_grad():
         for _ in range(n_steps):
-            descent.down(loss())
+            descent.step(loss())
 
 
 class _Descent:
@@ -200,7 +200,7 @@ class _Descent:
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = factor * rate
 
-    def down(self, loss: Tensor) -> None:
+    def step(self, loss: Tensor) -> None:
         """Move the parameters once, against the gradient of `loss`."""
         # Not loss.backward(), which would leave gradients on what other steps move.
         gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
@@ -212,31 +212,31 @@ class _Descent:
         self.optimiser.zero_grad()
 
 
-def _run(stage: Stage, rng: Rng, progress: Silence) -> History:
+def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
     if not len(stage.rows):
         raise ValueError(f'The stage "{stage.name}" has no rows to train on; give it at least one.')
     history = History(stage.name)
     stopping = EarlyStopping(stage.module, stage.patience)
-    descents = _descents(stage, n_cuts=0)
+    descents = _descents(stage, n_reductions=0)
     progress.start(stage.name, total=stage.max_epochs)
     try:
         # The start competes too: where there is nothing to learn, it is the best there is.
         history.scores.append(_score(stage))
-        stopping.is_lost(0, history.scores[0])
+        stopping.should_stop(0, history.scores[0])
         for epoch in range(1, stage.max_epochs + 1):
             history.losses.append(_run_epoch(stage, descents, epoch, rng))
             history.scores.append(_score(stage))
             progress.update(epoch, f"validation {history.scores[-1]:.4g}")
-            if _has_diverged(history) or stopping.is_lost(epoch, history.scores[-1]):
-                if len(history.cuts) == stage.cuts:
+            if _has_diverged(history) or stopping.should_stop(epoch, history.scores[-1]):
+                if len(history.lr_reductions) == stage.lr_reductions:
                     history.ending = "patience"
                     break
-                history.cuts.append(epoch)
-                stopping.go_back(epoch)
-                descents = _descents(stage, len(history.cuts))
+                history.lr_reductions.append(epoch)
+                stopping.restore_best(epoch)
+                descents = _descents(stage, len(history.lr_reductions))
     finally:
         progress.finish()
-    stopping.go_back(len(history.losses))
+    stopping.restore_best(len(history.losses))
     history.best_epoch = stopping.best_epoch
     if _has_diverged(history):
         history.ending = "diverged"
@@ -244,9 +244,11 @@ def _run(stage: Stage, rng: Rng, progress: Silence) -> History:
     return history
 
 
-def _descents(stage: Stage, n_cuts: int) -> list[_Descent]:
+def _descents(stage: Stage, n_reductions: int) -> list[_Descent]:
     """Optimisers without memory of earlier steps, which may have led astray."""
-    return [_Descent(step.parameters, step.optimiser, step.clip, CUT**n_cuts) for step in stage.steps]
+    return [
+        _Descent(step.parameters, step.optimiser, step.clip, LR_FACTOR**n_reductions) for step in stage.steps
+    ]
 
 
 def _run_epoch(stage: Stage, descents: list[_Descent], epoch: int, rng: Rng) -> tuple[float | None, ...]:
@@ -266,7 +268,7 @@ def _run_epoch(stage: Stage, descents: list[_Descent], epoch: int, rng: Rng) -> 
             for step, descent, own_losses in zip(stage.steps, descents, losses, strict=True):
                 if n_seen % step.every == 0:
                     loss = step.loss(batch)
-                    descent.down(loss)
+                    descent.step(loss)
                     own_losses.append(loss.detach())
     # Read once per epoch: to read each loss as it comes would make a GPU wait for it.
     return tuple(float(torch.stack(own).mean()) if own else None for own in losses)

@@ -15,7 +15,7 @@ from stablemiss.encoding import read_table
 from stablemiss.encoding.table import Table
 from stablemiss.estimators.missing import AnyMethodEstimator
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
-from stablemiss.missingness import Law
+from stablemiss.missingness import Mechanism
 from stablemiss.seeding import Rng
 
 
@@ -59,10 +59,10 @@ class HeldOut:
         y: Any,
         sample_weight: Any,
         valid_fraction: float,
-        test_law: Law | None,
+        test_mechanism: Mechanism | None,
         seed: int,
     ) -> Self:
-        """Split a table, alike in every class; hide further cells of the held-out rows by `test_law`."""
+        """Split a table, alike in every class; hide further cells of the held-out rows by `test_mechanism`."""
         table = read_table(X)
         is_classes = is_classifier(estimator)
         target = read_labels(y, table.n_rows) if is_classes else read_numbers(y, table.n_rows)
@@ -76,7 +76,7 @@ class HeldOut:
         rng = np.random.default_rng(seed)
         learn, judge = split_rows(target if is_classes else np.zeros(len(kept)), valid_fraction, rng)
         rows = _to_array(table)
-        held_out = rows[judge] if test_law is None else _hidden(table.rows(judge), test_law, rng)
+        held_out = rows[judge] if test_mechanism is None else _hidden(table.rows(judge), test_mechanism, rng)
         return cls(
             Part(rows[learn], target[learn], weight[learn]),
             Part(held_out, target[judge], weight[judge]),
@@ -117,8 +117,8 @@ def _to_array(table: Table) -> NDArray:
     return np.stack([column.astype(kind) for column in table.columns], axis=1)
 
 
-def _hidden(table: Table, law: Law, rng: Rng) -> NDArray:
-    """The rows with cells hidden by a law, which takes numbers: entries of text all count as zero."""
+def _hidden(table: Table, mechanism: Mechanism, rng: Rng) -> NDArray:
+    """The rows with cells hidden by a mechanism, which takes numbers: entries of text all count as zero."""
     numbers = np.stack(
         [
             column if column.dtype.kind == "f" else np.where(missing_cells(column), np.nan, 0.0)
@@ -128,5 +128,5 @@ def _hidden(table: Table, law: Law, rng: Rng) -> NDArray:
     )
     rows = _to_array(table)
     # Also beside text, NaN is read as missing.
-    rows[~law.draw(numbers, rng)] = np.nan
+    rows[~mechanism.draw(numbers, rng)] = np.nan
     return rows

@@ -17,8 +17,8 @@ from sklearn.base import clone
 from stablemiss.estimators.missing import AnyMethodEstimator, to_method_with
 from stablemiss.methods import Method
 from stablemiss.methods.space import Choice, Range, Space, to_tuples
-from stablemiss.missingness import Law
-from stablemiss.progress import Silence
+from stablemiss.missingness import Mechanism
+from stablemiss.progress import NullProgress, Progress
 from stablemiss.tuning.held_out import HeldOut
 from stablemiss.tuning.journal import quiet
 from stablemiss.tuning.search import Search, Trial
@@ -60,13 +60,13 @@ def tune(
     n_trials: int = 50,
     study: str | os.PathLike[str] | None = None,
     space: Space | None = None,
-    test_law: Law | None = None,
+    test_mechanism: Mechanism | None = None,
     valid_fraction: float = 0.2,
     sample_weight: Any = None,
     random_state: int = 0,
     n_jobs: int = 1,
     timeout: float | None = None,
-    progress: Silence | None = None,
+    progress: Progress | None = None,
 ) -> Tuned:
     """Search the hyper-parameters of an estimator's method.
 
@@ -93,7 +93,7 @@ def tune(
         File to keep the trials in. One that was begun for another method, space, table or seed is refused.
     space : dict, optional
         Name → `Range` or `Choice`; by default the method's own `space`.
-    test_law : Law, optional
+    test_mechanism : Mechanism, optional
         Hides further cells of the held-out rows, so that trials are judged under the missingness to come;
         with its mechanism, if it has one, already fitted.
     valid_fraction : float
@@ -105,7 +105,7 @@ def tune(
         without knowing the outcome of the others.
     timeout : float, optional
         Seconds after which no further trial is begun.
-    progress : Silence, optional
+    progress : Progress, optional
         Told how many trials have ended.
 
     Returns
@@ -131,14 +131,14 @@ def tune(
     >>> model = tuned.estimator().fit(X, y)
     """
     _check(estimator, n_trials, valid_fraction, random_state, n_jobs)
-    progress = progress or Silence()
+    progress = progress or NullProgress()
     method = to_method_with(estimator.method, estimator.params)
     own = method.get_params(deep=False)
     space = method.space if space is None else space
     _check_space(space, method)
     # The order in which names are given says nothing, but decides what is drawn for which.
     space = dict(sorted(space.items()))
-    held_out = HeldOut.of(estimator, X, y, sample_weight, valid_fraction, test_law, random_state)
+    held_out = HeldOut.of(estimator, X, y, sample_weight, valid_fraction, test_mechanism, random_state)
     first = {name: to_tuples(own[name]) for name in space}
     about = {
         "estimator": type(estimator).__name__,
@@ -151,7 +151,7 @@ def tune(
         "first trial": repr(first),
         "random_state": str(random_state),
         "valid_fraction": str(valid_fraction),
-        "fingerprint of table, target, weights and test law": held_out.fingerprint(),
+        "fingerprint of table, target, weights and test mechanism": held_out.fingerprint(),
     }
     until = math.inf if timeout is None else monotonic() + timeout
     with quiet():
@@ -177,7 +177,7 @@ def _run(
     n_trials: int,
     n_jobs: int,
     until: float,
-    progress: Silence,
+    progress: Progress,
 ) -> None:
     """Trial after trial, as many at a time as there are workers, until there are enough or it is too late."""
     running: dict[Future[float], tuple[optuna.Trial, AnyMethodEstimator]] = {}

@@ -9,8 +9,8 @@ FIGURE2 = Exhibit(
     claim="All terms of the weights together are best; their gap is 55% smaller than the "
     "second best variant's on average, and 83% at the highest level.",
     dataset="gaussian_mix",
-    train_law="mar",
-    test_law="mar",
+    train_mechanism="mar",
+    test_mechanism="mar",
     columns=tuple(Column(0.1, level) for level in LEVELS),
     methods=ABLATION,
 )

@@ -8,8 +8,8 @@ FIGURE3 = Exhibit(
     title="Gaussian-Ind under independent MCAR, trained at 10% missing",
     claim="Where columns and masks depend on nothing, the error with weights is close to that without them.",
     dataset="gaussian_ind",
-    train_law="mcar_independent",
-    test_law="mcar_independent",
+    train_mechanism="mcar_independent",
+    test_mechanism="mcar_independent",
     columns=tuple(Column(0.1, level) for level in LEVELS),
     methods=ABLATION,
 )

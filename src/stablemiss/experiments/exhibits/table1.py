@@ -9,7 +9,7 @@ TABLE1 = Exhibit(
     claim="StableMiss is best in every column; where the level shifts, its gap is 31–44% "
     "smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
-    train_law="mar",
-    test_law="mar",
+    train_mechanism="mar",
+    test_mechanism="mar",
     columns=tuple(Column(0.5, level) for level in LEVELS),
 )

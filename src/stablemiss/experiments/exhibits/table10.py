@@ -1,4 +1,4 @@
-"""Table 10: the law of the mask changes, its level does not."""
+"""Table 10: the mechanism of the mask changes, its level does not."""
 
 from stablemiss.experiments.exhibit import Column, Exhibit
 from stablemiss.missingness import LEVELS
@@ -8,8 +8,8 @@ TABLE10 = Exhibit(
     title="Gaussian-Mix, trained under MCAR, tested under MAR",
     claim="StableMiss is best in every column, with a gap 39% smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
-    train_law="mcar_window",
-    test_law="mar",
+    train_mechanism="mcar_window",
+    test_mechanism="mar",
     columns=tuple(Column(level, level) for level in LEVELS),
     n_instances=1,
 )

@@ -8,8 +8,8 @@ TABLE11 = Exhibit(
     title="Gaussian-Mix, trained under MAR, tested under MCAR",
     claim="StableMiss is best in every column, with a gap 24% smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
-    train_law="mar",
-    test_law="mcar_window",
+    train_mechanism="mar",
+    test_mechanism="mcar_window",
     columns=tuple(Column(level, level) for level in LEVELS),
     n_instances=1,
 )

@@ -9,8 +9,8 @@ TABLE2 = Exhibit(
     claim="StableMiss is best in every column; where the level shifts, its gap is 30–50% "
     "smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
-    train_law="mar",
-    test_law="mar",
+    train_mechanism="mar",
+    test_mechanism="mar",
     columns=tuple(Column(level, 0.5) for level in LEVELS),
     n_instances=1,
 )

@@ -9,8 +9,8 @@ TABLE3 = Exhibit(
     claim="StableMiss is best where the level shifts: its gap is 26–50% smaller than the "
     "second best's, mostly StableNet's.",
     dataset="house_sales",
-    train_law="mar",
-    test_law="mar",
+    train_mechanism="mar",
+    test_mechanism="mar",
     columns=tuple(Column(0.5, level) for level in LEVELS),
     methods=(*EIGHT, *BESIDE),
     reference="stablemiss",

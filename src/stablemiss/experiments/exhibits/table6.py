@@ -9,7 +9,7 @@ TABLE6 = Exhibit(
     claim="StableMiss is best in every column; where the level shifts, its gap is 6–10% "
     "smaller than NeuMiss's, the second best.",
     dataset="gaussian_ind",
-    train_law="mcar_independent",
-    test_law="mcar_independent",
+    train_mechanism="mcar_independent",
+    test_mechanism="mcar_independent",
     columns=tuple(Column(0.5, level) for level in LEVELS),
 )

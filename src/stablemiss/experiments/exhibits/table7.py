@@ -9,7 +9,7 @@ TABLE7 = Exhibit(
     claim="StableMiss is best where the level shifts, with a gap 8–31% smaller than "
     "NeuMiss's; where it does not, NeuMiss is slightly better.",
     dataset="gaussian",
-    train_law="mcar_window",
-    test_law="mcar_window",
+    train_mechanism="mcar_window",
+    test_mechanism="mcar_window",
     columns=tuple(Column(0.5, level) for level in LEVELS),
 )

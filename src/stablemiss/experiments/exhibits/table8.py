@@ -9,7 +9,7 @@ TABLE8 = Exhibit(
     claim="StableMiss is best where the level shifts, with a gap 23–39% smaller than "
     "NeuMiss's; where it does not, NeuMiss is slightly better.",
     dataset="gaussian",
-    train_law="mar",
-    test_law="mar",
+    train_mechanism="mar",
+    test_mechanism="mar",
     columns=tuple(Column(0.5, level) for level in LEVELS),
 )

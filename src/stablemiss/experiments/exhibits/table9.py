@@ -9,7 +9,7 @@ TABLE9 = Exhibit(
     claim="StableMiss is best in every column; where the level shifts, its gap is 14–39% "
     "smaller than NeuMiss's, the second best.",
     dataset="gaussian_mix",
-    train_law="mcar_window",
-    test_law="mcar_window",
+    train_mechanism="mcar_window",
+    test_mechanism="mcar_window",
     columns=tuple(Column(0.5, level) for level in LEVELS),
 )

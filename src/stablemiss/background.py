@@ -8,18 +8,18 @@ from typing import Generic, Self, TypeVar
 
 import torch
 
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 
 Result = TypeVar("Result")
 # Seconds between two looks at how far the work has come.
-GLANCE = 0.2
+POLL_SECONDS = 0.2
 
 
-class Stopped(Exception):
+class Cancelled(Exception):
     """Raised in work that nobody waits for any more, where it next tells its progress."""
 
 
-class Aside(Generic[Result]):
+class BackgroundTask(Generic[Result]):
     """Work beside the ``with`` block; if the block fails, the work is told to stop.
 
     Torch, numpy and LightGBM leave Python's lock while they compute, so two such pieces of work take little
@@ -34,13 +34,13 @@ class Aside(Generic[Result]):
 
     Examples
     --------
-    >>> with Aside(lambda progress: 6 * 7) as aside:
+    >>> with BackgroundTask(lambda progress: 6 * 7) as background:
     ...     own = 1
-    ...     aside.result(Silence()) + own
+    ...     background.result(NullProgress()) + own
     43
     """
 
-    def __init__(self, work: Callable[[Silence], Result], wanted: bool = True):
+    def __init__(self, work: Callable[[Progress], Result], wanted: bool = True):
         self._work = work
         self._told = _Told()
         self._pool = ThreadPoolExecutor(1) if wanted and torch.get_num_threads() > 1 else None
@@ -71,13 +71,13 @@ class Aside(Generic[Result]):
         is_running = self._future is not None and not self._future.done()
         return max(1, self._n_threads - 1) if is_running else None
 
-    def result(self, progress: Silence) -> Result:
+    def result(self, progress: Progress) -> Result:
         """What the work found; `progress` shows how far it is until then. Its errors are raised here."""
         if self._future is None:
             return self._work(progress)
         shown = 0
         try:
-            while not wait([self._future], timeout=GLANCE).done:
+            while not wait([self._future], timeout=POLL_SECONDS).done:
                 piece, what, total, done, note = self._told.last
                 if piece != shown:
                     progress.start(what, total)
@@ -90,7 +90,7 @@ class Aside(Generic[Result]):
         return self._future.result()
 
 
-class _Told(Silence):
+class _Told(Progress):
     """The last that the work told, in one piece: (number of the piece of work, what, total, done, note)."""
 
     def __init__(self) -> None:
@@ -105,6 +105,9 @@ class _Told(Silence):
         self._go_on()
         self.last = (*self.last[:3], done, note)
 
+    def finish(self) -> None:
+        pass
+
     def _go_on(self) -> None:
         if self.is_stopped:
-            raise Stopped
+            raise Cancelled

@@ -1,11 +1,11 @@
-"""What is special about the thinned net: it fills what it does not see, and scales do not matter to it."""
+"""What is special about the augmented net: it fills what it does not see, and scales do not matter to it."""
 
 import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.thinned_net import ThinnedNet, _quantiles
-from stablemiss.progress import Silence
+from stablemiss.methods.column_net import ColumnNet, _quantiles
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
 
@@ -17,7 +17,7 @@ def fit(method, values, mask, y, seed=0):
     data = MaskedData.of(values, mask, task.encode(y))
     n = len(data) - len(data) // 5
     train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
-    return method.fit(train, valid, task, to_rng(seed), Silence()), task
+    return method.fit(train, valid, task, to_rng(seed), NullProgress()), task
 
 
 def draw(seed, n=1500):
@@ -31,7 +31,7 @@ def draw(seed, n=1500):
 @pytest.mark.parametrize("seed", range(2))
 def test_a_column_that_goes_dark_is_made_up_for_by_its_bent_copy(seed):
     values, mask, y = draw(seed)
-    predictor, task = fit(ThinnedNet(**SMALL), values, mask, y, seed)
+    predictor, task = fit(ColumnNet(**SMALL), values, mask, y, seed)
     new, dark, new_y = draw(seed + 100)
     dark[:, 0] = False
     error = task.decode(predictor.predict(new, dark)) - new_y
@@ -40,8 +40,8 @@ def test_a_column_that_goes_dark_is_made_up_for_by_its_bent_copy(seed):
 
 def test_the_scale_of_a_column_does_not_matter():
     values, mask, y = draw(0, n=400)
-    one, _ = fit(ThinnedNet(**SMALL), values, mask, y)
-    other, _ = fit(ThinnedNet(**SMALL), values * 64, mask, y)
+    one, _ = fit(ColumnNet(**SMALL), values, mask, y)
+    other, _ = fit(ColumnNet(**SMALL), values * 64, mask, y)
     np.testing.assert_allclose(one.predict(values, mask), other.predict(values * 64, mask), atol=1e-3)
 
 
@@ -69,4 +69,4 @@ def test_what_cannot_be_is_refused():
         ({"fill": -1}, "fill=-1"),
     ]:
         with pytest.raises(ValueError, match=reason):
-            fit(ThinnedNet(**setting), values, mask, y)
+            fit(ColumnNet(**setting), values, mask, y)

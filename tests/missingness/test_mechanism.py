@@ -1,4 +1,4 @@
-"""Row rates, and what a law accepts as a table."""
+"""Row rates, and what a mechanism accepts as a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stablemiss.missingness import LEVELS, MCARIndependent
-from stablemiss.missingness.law import draw_row_rates
+from stablemiss.missingness.mechanism import draw_row_rates
 
 N_ROWS = 40_000
 
@@ -51,10 +51,10 @@ def test_nothing_and_everything_have_no_spread(level: float) -> None:
 
 
 def test_data_frames_integers_booleans_and_none_are_tables() -> None:
-    law, rng = MCARIndependent(0.0), np.random.default_rng(0)
+    mechanism, rng = MCARIndependent(0.0), np.random.default_rng(0)
     frame = pd.DataFrame({"a": [1, 2], "b": [0.5, None], "c": [True, False]})
-    np.testing.assert_array_equal(law.hide(frame, rng), [[1, 0.5, 1], [2, np.nan, 0]])
-    np.testing.assert_array_equal(law.hide([[1, None]], rng), [[1, np.nan]])
+    np.testing.assert_array_equal(mechanism.hide(frame, rng), [[1, 0.5, 1], [2, np.nan, 0]])
+    np.testing.assert_array_equal(mechanism.hide([[1, None]], rng), [[1, np.nan]])
 
 
 @pytest.mark.parametrize(

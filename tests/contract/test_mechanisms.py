@@ -1,4 +1,4 @@
-"""What holds for every missingness law."""
+"""What holds for every missingness mechanism."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from stablemiss.missingness import (
-    LAWS,
     LEVELS,
     MAR,
+    MECHANISMS,
     MNAR,
-    Law,
     MCARIndependent,
     MCARWindow,
+    Mechanism,
     Only,
     Outage,
     Resampled,
@@ -31,8 +31,8 @@ def _masks() -> np.ndarray:
     return rng.random((500, N_COLUMNS)) < rng.random((500, 1))
 
 
-# Each law at a level, and the share of all cells it should then hide.
-CASES: dict[str, tuple[Callable[[float], Law], Callable[[float], float]]] = {
+# Each mechanism at a level, and the share of all cells it should then hide.
+CASES: dict[str, tuple[Callable[[float], Mechanism], Callable[[float], float]]] = {
     "mcar_independent": (MCARIndependent, lambda level: 0.1125 + 0.775 * level),
     "mcar_window": (MCARWindow, lambda level: 0.1125 + 0.775 * level),
     "mar": (MAR, lambda level: 0.9 * (0.1125 + 0.775 * level)),
@@ -55,7 +55,7 @@ CASES: dict[str, tuple[Callable[[float], Law], Callable[[float], float]]] = {
 
 
 @pytest.fixture(params=CASES)
-def make_law(request: pytest.FixtureRequest) -> Callable[[float], Law]:
+def make_mechanism(request: pytest.FixtureRequest) -> Callable[[float], Mechanism]:
     return CASES[request.param][0]
 
 
@@ -74,43 +74,43 @@ def _rng(seed: int) -> np.random.Generator:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", CASES)
 def test_the_empirical_rate_is_the_nominal_rate(name: str, seed: int) -> None:
-    """At every level the share of hidden cells lies within sampling error of the law's promise."""
-    make_law, nominal_rate = CASES[name]
+    """At every level the share of hidden cells lies within sampling error of the mechanism's promise."""
+    make_mechanism, nominal_rate = CASES[name]
     X, rng = _table(seed), _rng(seed)
-    law = make_law(0.5).fit(X, rng)
+    mechanism = make_mechanism(0.5).fit(X, rng)
     for level in LEVELS:
-        hidden_share = 1 - law.at(level).draw(X, rng).mean(axis=1)
+        hidden_share = 1 - mechanism.at(level).draw(X, rng).mean(axis=1)
         # Cells of a row depend on each other, so the row is the unit of the sampling error.
         error = hidden_share.std() / np.sqrt(N_ROWS)
         assert abs(hidden_share.mean() - nominal_rate(level)) < 5 * error + 1e-3
 
 
-def test_the_same_seed_gives_the_same_mask_and_another_seed_another(make_law: Callable) -> None:
+def test_the_same_seed_gives_the_same_mask_and_another_seed_another(make_mechanism: Callable) -> None:
     X = _table(0)
 
     def draw(seed: int) -> np.ndarray:
         rng = _rng(seed)
-        return make_law(0.5).fit(X, rng).draw(X, rng)
+        return make_mechanism(0.5).fit(X, rng).draw(X, rng)
 
     np.testing.assert_array_equal(draw(0), draw(0))
     assert (draw(0) != draw(1)).any()
 
 
-def test_the_process_generators_stay_untouched(make_law: Callable) -> None:
+def test_the_process_generators_stay_untouched(make_mechanism: Callable) -> None:
     X, rng = _table(0), _rng(0)
     ours, pythons = np.random.get_state(), random.getstate()  # noqa: NPY002
-    make_law(0.5).fit(X, rng).hide(X, rng)
+    make_mechanism(0.5).fit(X, rng).hide(X, rng)
     np.testing.assert_equal(np.random.get_state(), ours)  # noqa: NPY002
     assert random.getstate() == pythons
 
 
-def test_hide_puts_nan_exactly_where_draw_says_hidden(make_law: Callable) -> None:
+def test_hide_puts_nan_exactly_where_draw_says_hidden(make_mechanism: Callable) -> None:
     """Other cells keep their value, X itself is not touched, and cells that were NaN stay NaN."""
     X = _table(0)
     X[_rng(5).random(X.shape) < 0.1] = np.nan
     before = X.copy()
-    law = make_law(0.5).fit(X, _rng(0))
-    mask, hidden = law.draw(X, _rng(1)), law.hide(X, _rng(1))
+    mechanism = make_mechanism(0.5).fit(X, _rng(0))
+    mask, hidden = mechanism.draw(X, _rng(1)), mechanism.hide(X, _rng(1))
     assert mask.dtype == bool
     assert mask.shape == X.shape
     np.testing.assert_array_equal(np.isnan(hidden), ~mask)
@@ -119,46 +119,46 @@ def test_hide_puts_nan_exactly_where_draw_says_hidden(make_law: Callable) -> Non
     np.testing.assert_array_equal(X, before)
 
 
-def test_a_law_never_changes(make_law: Callable) -> None:
-    """Fitting and moving return laws; the law they start from draws what it drew before."""
+def test_a_mechanism_never_changes(make_mechanism: Callable) -> None:
+    """Fitting and moving return mechanisms; the mechanism they start from draws what it drew before."""
     X = _table(0)
-    law = make_law(0.5).fit(X, _rng(0))
-    before = law.draw(X, _rng(1))
-    law.fit(X[:100], _rng(7))
-    law.at(0.9).draw(X, _rng(2))
-    np.testing.assert_array_equal(law.draw(X, _rng(1)), before)
+    mechanism = make_mechanism(0.5).fit(X, _rng(0))
+    before = mechanism.draw(X, _rng(1))
+    mechanism.fit(X[:100], _rng(7))
+    mechanism.at(0.9).draw(X, _rng(2))
+    np.testing.assert_array_equal(mechanism.draw(X, _rng(1)), before)
 
 
-def test_moving_away_and_back_gives_the_same_law(make_law: Callable) -> None:
+def test_moving_away_and_back_gives_the_same_mechanism(make_mechanism: Callable) -> None:
     X = _table(0)
-    law = make_law(0.3).fit(X, _rng(0))
-    np.testing.assert_array_equal(law.at(0.7).at(0.3).draw(X, _rng(1)), law.draw(X, _rng(1)))
+    mechanism = make_mechanism(0.3).fit(X, _rng(0))
+    np.testing.assert_array_equal(mechanism.at(0.7).at(0.3).draw(X, _rng(1)), mechanism.draw(X, _rng(1)))
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0])
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_level_zero_hides_nothing_and_level_one_all_that_can_be(name: str, level: float) -> None:
     X, rng = _table(0), _rng(0)
-    law = LAWS[name](0.5).fit(X, rng).at(level)
+    mechanism = MECHANISMS[name](0.5).fit(X, rng).at(level)
     can_be_hidden = np.ones(N_COLUMNS, dtype=bool)
-    if isinstance(law, MAR):
-        can_be_hidden[law.drivers] = False
-    mask = law.draw(X, rng)
+    if isinstance(mechanism, MAR):
+        can_be_hidden[mechanism.drivers] = False
+    mask = mechanism.draw(X, rng)
     assert (mask[:, can_be_hidden] == (level == 0)).all()
     assert mask[:, ~can_be_hidden].all()
 
 
-def test_the_order_of_the_reference_rows_is_irrelevant(make_law: Callable) -> None:
+def test_the_order_of_the_reference_rows_is_irrelevant(make_mechanism: Callable) -> None:
     X = _table(0)
     shuffled = X[_rng(3).permutation(N_ROWS)]
-    masks = [make_law(0.5).fit(rows, _rng(0)).draw(X, _rng(1)) for rows in (X, shuffled)]
+    masks = [make_mechanism(0.5).fit(rows, _rng(0)).draw(X, _rng(1)) for rows in (X, shuffled)]
     # Sums in another order differ by rounding, which may tip a cell in ten thousand.
     assert (masks[0] != masks[1]).mean() < 1e-4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["mcar_independent", "mcar_window", "outage", "resampled"])
-def test_masks_of_value_blind_laws_ignore_values_and_the_order_of_rows(name: str, seed: int) -> None:
+def test_masks_of_value_blind_mechanisms_ignore_values_and_the_order_of_rows(name: str, seed: int) -> None:
     """Rows sorted by mixture component lose as many cells at the top of the table as at its end."""
     rng = _rng(seed)
     X = np.sort(_table(seed), axis=0)
@@ -166,21 +166,21 @@ def test_masks_of_value_blind_laws_ignore_values_and_the_order_of_rows(name: str
     hidden_share = 1 - mask.mean(axis=1)
     assert abs(np.corrcoef(hidden_share, np.arange(N_ROWS))[0, 1]) < 5 / np.sqrt(N_ROWS)
     assert abs(np.corrcoef(hidden_share[1:], hidden_share[:-1])[0, 1]) < 5 / np.sqrt(N_ROWS)
-    law = CASES[name][0](0.5)
-    np.testing.assert_array_equal(law.draw(X, _rng(seed)), law.draw(-X, _rng(seed)))
+    mechanism = CASES[name][0](0.5)
+    np.testing.assert_array_equal(mechanism.draw(X, _rng(seed)), mechanism.draw(-X, _rng(seed)))
 
 
-def test_a_table_without_rows_has_an_empty_mask(make_law: Callable) -> None:
-    law = make_law(0.5).fit(_table(0), _rng(0))
-    assert law.draw(np.empty((0, N_COLUMNS)), _rng(1)).shape == (0, N_COLUMNS)
+def test_a_table_without_rows_has_an_empty_mask(make_mechanism: Callable) -> None:
+    mechanism = make_mechanism(0.5).fit(_table(0), _rng(0))
+    assert mechanism.draw(np.empty((0, N_COLUMNS)), _rng(1)).shape == (0, N_COLUMNS)
 
 
-def test_empty_and_constant_columns_and_few_rows_work(make_law: Callable) -> None:
+def test_empty_and_constant_columns_and_few_rows_work(make_mechanism: Callable) -> None:
     X = _table(0)[:2]
     X[:, ::2] = 0.1
     X[:, 1::4] = np.nan
-    law = make_law(0.5).fit(X, _rng(0))
-    assert law.draw(X, _rng(1)).shape == X.shape
+    mechanism = make_mechanism(0.5).fit(X, _rng(0))
+    assert mechanism.draw(X, _rng(1)).shape == X.shape
 
 
 @pytest.mark.parametrize(
@@ -198,18 +198,18 @@ def test_empty_and_constant_columns_and_few_rows_work(make_law: Callable) -> Non
 )
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_no_table_of_numbers_is_refused(name: str, X: object, message: str) -> None:
-    law = CASES[name][0](0.5)
+    mechanism = CASES[name][0](0.5)
     with pytest.raises(ValueError, match=message):
-        law.draw(X, _rng(0))
+        mechanism.draw(X, _rng(0))
     # Resampled asks a table for its holes alone, so any entries will do there.
-    if not isinstance(law, Resampled):
+    if not isinstance(mechanism, Resampled):
         with pytest.raises(ValueError, match=message):
-            law.fit(X, _rng(0))
+            mechanism.fit(X, _rng(0))
 
 
 @pytest.mark.parametrize("level", [-0.1, 1.5, 50, np.nan, "0.5"])
-def test_a_level_that_is_no_share_is_refused(make_law: Callable, level: object) -> None:
+def test_a_level_that_is_no_share_is_refused(make_mechanism: Callable, level: object) -> None:
     with pytest.raises(ValueError, match="level must be a share from 0 to 1"):
-        make_law(level)
+        make_mechanism(level)
     with pytest.raises(ValueError, match="level must be a share from 0 to 1"):
-        make_law(0.5).at(level)
+        make_mechanism(0.5).at(level)

@@ -7,12 +7,12 @@ from time import sleep
 import pytest
 import torch
 
-from stablemiss.aside import Aside, Stopped
-from stablemiss.progress import Silence
+from stablemiss.background import BackgroundTask, Cancelled
+from stablemiss.progress import NullProgress
 from stablemiss.torch_state import torch_threads
 
 
-class Heard(Silence):
+class Heard(NullProgress):
     def __init__(self):
         self.pieces, self.notes = [], []
 
@@ -36,12 +36,12 @@ def test_the_work_runs_beside_the_block():
         begun.set()
         return go_on.wait(10)
 
-    with Aside(work) as aside:
+    with BackgroundTask(work) as background:
         assert begun.wait(10)
-        assert aside.n_threads_left == 1
+        assert background.n_threads_left == 1
         go_on.set()
-        assert aside.result(Silence()) is True
-        assert aside.n_threads_left is None
+        assert background.result(NullProgress()) is True
+        assert background.n_threads_left is None
 
 
 def test_its_progress_is_shown_while_it_is_waited_for():
@@ -56,8 +56,8 @@ def test_its_progress_is_shown_while_it_is_waited_for():
         progress.update(2, "validation 0.5")
         return "done" if seen.wait(10) else "nobody looked"
 
-    with Aside(work) as aside:
-        assert aside.result(heard) == "done"
+    with BackgroundTask(work) as background:
+        assert background.result(heard) == "done"
     assert heard.pieces == [("net", 3)]
     assert heard.notes[-1] == (2, "validation 0.5")
     assert shown.is_set()
@@ -67,8 +67,8 @@ def test_errors_of_the_work_come_out_where_its_result_is_asked_for():
     def work(progress):
         raise ValueError("no rows")
 
-    with pytest.raises(ValueError, match="no rows"), Aside(work) as aside:
-        aside.result(Silence())
+    with pytest.raises(ValueError, match="no rows"), BackgroundTask(work) as background:
+        background.result(NullProgress())
 
 
 def test_work_stops_when_the_block_fails():
@@ -79,11 +79,11 @@ def test_work_stops_when_the_block_fails():
             for _ in range(10_000):
                 progress.update(1)
                 sleep(0.001)
-        except Stopped:
+        except Cancelled:
             ended.append("stopped")
             raise
 
-    with pytest.raises(KeyboardInterrupt), Aside(work):
+    with pytest.raises(KeyboardInterrupt), BackgroundTask(work):
         raise KeyboardInterrupt
     assert ended == ["stopped"]
 
@@ -91,17 +91,20 @@ def test_work_stops_when_the_block_fails():
 @pytest.mark.parametrize(("wanted", "n_threads"), [(False, 2), (True, 1)])
 def test_without_a_second_core_the_work_is_done_when_asked_for(wanted, n_threads):
     threads = []
-    with torch_threads(n_threads), Aside(lambda p: threads.append(threading.current_thread()), wanted) as a:
+    with (
+        torch_threads(n_threads),
+        BackgroundTask(lambda p: threads.append(threading.current_thread()), wanted) as a,
+    ):
         assert a.n_threads_left is None
         assert not threads
-        a.result(Silence())
+        a.result(NullProgress())
     assert threads == [threading.main_thread()]
 
 
 def test_torch_keeps_its_number_of_threads():
     """Also new threads, which take over what was last set on any."""
-    with Aside(lambda progress: torch.set_num_threads(1)) as aside:
-        aside.result(Silence())
+    with BackgroundTask(lambda progress: torch.set_num_threads(1)) as background:
+        background.result(NullProgress())
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(torch.get_num_threads).result() == 2
 
@@ -115,6 +118,6 @@ def test_pieces_of_one_name_are_shown_one_by_one():
             progress.start("net", 1)
             assert event.wait(10)
 
-    with Aside(work) as aside:
-        aside.result(heard)
+    with BackgroundTask(work) as background:
+        background.result(heard)
     assert heard.pieces == ["net", "net"]

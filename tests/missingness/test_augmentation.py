@@ -2,14 +2,14 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.missingness import Thinning, relevance
+from stablemiss.missingness import MaskAugmentation, univariate_importance
 from stablemiss.seeding import to_rng
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_columns_of_one_group_go_together_in_four_of_five_rows(seed):
     rng = to_rng(seed)
-    keep = Thinning.of([0, 1, 1, 1, 4, 4]).keep(5000, rng)
+    keep = MaskAugmentation.of([0, 1, 1, 1, 4, 4]).keep(5000, rng)
     assert (keep[:, 1] == keep[:, 2]).all()
     assert (keep[:, 4] == keep[:, 5]).all()
     assert (keep[:, 0] != keep[:, 1]).any()
@@ -22,7 +22,7 @@ def test_columns_of_one_group_go_together_in_four_of_five_rows(seed):
 def test_copies_keep_the_rows_themselves_first_and_their_targets_and_weights():
     mask = to_rng(1).uniform(size=(50, 4)) < 0.8
     data = MaskedData.of(np.ones((50, 4)), mask, np.arange(50.0)[:, None], np.arange(1.0, 51.0))
-    copies = Thinning.of(data.groups).copies(data, 3, to_rng(0))
+    copies = MaskAugmentation.of(data.groups).copies(data, 3, to_rng(0))
     assert len(copies) == 200
     np.testing.assert_array_equal(copies.mask[:50], mask)
     assert (copies.mask <= np.tile(mask, (4, 1))).all()
@@ -33,8 +33,8 @@ def test_copies_keep_the_rows_themselves_first_and_their_targets_and_weights():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_telling_columns_are_lost_alone_more_often_than_others(seed):
-    thinning = Thinning.of(np.arange(10), telling=[100.0, *[1.0] * 9])
-    lost = ~thinning.keep(20000, to_rng(seed))
+    augmentation = MaskAugmentation.of(np.arange(10), importance=[100.0, *[1.0] * 9])
+    lost = ~augmentation.keep(20000, to_rng(seed))
     alone = lost.sum(axis=1) == 1
     assert lost[alone, 0].mean() > 3 * lost[alone, 1:].mean()
     assert 0.3 < lost[:, 5].mean() < lost[:, 0].mean() < 0.6
@@ -42,8 +42,8 @@ def test_telling_columns_are_lost_alone_more_often_than_others(seed):
 
 def test_columns_that_stay_are_never_hidden():
     may_go = np.array([True, False, True])
-    for telling in (None, [1.0, 5.0, 1.0]):
-        keep = Thinning.of([0, 1, 2], telling, may_go).keep(500, to_rng(0))
+    for importance in (None, [1.0, 5.0, 1.0]):
+        keep = MaskAugmentation.of([0, 1, 2], importance, may_go).keep(500, to_rng(0))
         assert keep[:, 1].all()
         assert not keep[:, [0, 2]].all()
 
@@ -54,18 +54,20 @@ def test_columns_that_stand_in_for_each_other_are_both_relevant(seed):
     y = rng.normal(size=400)
     table = np.column_stack([np.exp(y), -(y**3), rng.normal(size=400), np.ones(400)])
     table[::3, 0] = np.nan
-    found = relevance(table, y, is_classes=False)
+    found = univariate_importance(table, y, is_classes=False)
     np.testing.assert_allclose(found[:2], 1.0)
     assert found[2] < 0.05
     assert found[3] == 0
-    by_class = relevance(table, (y > 0).astype(int), is_classes=True)
+    by_class = univariate_importance(table, (y > 0).astype(int), is_classes=True)
     assert (by_class[:2] > 0.7).all()
     assert by_class[2] < 0.05
 
 
 def test_telling_columns_that_may_not_go_leave_their_places_to_the_others():
-    thinning = Thinning.of(range(6), telling=[9, 9, 9, 1, 1, 1], may_go=[False] * 3 + [True] * 3)
-    keep = thinning.keep(20000, to_rng(0))
+    augmentation = MaskAugmentation.of(
+        range(6), importance=[9, 9, 9, 1, 1, 1], may_go=[False] * 3 + [True] * 3
+    )
+    keep = augmentation.keep(20000, to_rng(0))
     assert keep[:, :3].all()
-    # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three for those in which telling ones go first.
+    # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three for those in which importance ones go first.
     assert 0.36 < 1 - keep[:, 3:].mean() < 0.48

@@ -1,4 +1,4 @@
-"""Thinned net: a network that sees its rows under ever new masks, and learns to fill what it does not see."""
+"""Augmented net: a network that sees its rows under ever new masks, and learns to fill what it does not see."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from stablemiss.data import Floats, MaskedData
 from stablemiss.methods.base import Method, Predictor, check_at_least
 from stablemiss.methods.network import NetworkPredictor
 from stablemiss.methods.space import Choice, Range, Space
-from stablemiss.missingness import Thinning
-from stablemiss.networks import ColumnNet
+from stablemiss.missingness import MaskAugmentation
+from stablemiss.networks import ColumnNetwork
 from stablemiss.networks.columns import D_CODE
-from stablemiss.progress import Silence
+from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages
 from stablemiss.training import to_device as find_device
 
-# Thinned copies of the validation rows by which the network is judged, and how often it is.
+# Augmented copies of the validation rows by which the network is judged, and how often it is.
 VALID_COPIES, N_JUDGED = 3, 10
 # Fewest batches in a pass over the rows: small tables have small batches. Most batches: long ones have large.
 MIN_BATCHES, MAX_BATCHES = 4, 1000
@@ -35,10 +35,10 @@ MAX_PASSES = 0.1
 SMALL_STEP = 2**25
 
 
-class ThinnedNetPredictor(NetworkPredictor):
-    """A trained `ColumnNet`, and how it was trained."""
+class ColumnNetPredictor(NetworkPredictor):
+    """A trained `ColumnNetwork`, and how it was trained."""
 
-    kind = ColumnNet
+    kind = ColumnNetwork
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -46,12 +46,12 @@ class ThinnedNetPredictor(NetworkPredictor):
         d, n_pieces = parameters["start"].shape
         with torch_randomness(np.random.default_rng(0)):
             cuts = torch.zeros(d, n_pieces + 1)
-            network = ColumnNet(cuts, cuts, **state["config"])
+            network = ColumnNetwork(cuts, cuts, **state["config"])
         network.load_state_dict(parameters)
         return cls(network)
 
 
-class ThinnedNet(Method):
+class ColumnNet(Method):
     """A network that meets every row under a new mask each time, and also learns to guess what was hidden.
 
     To guess hidden cells teaches it which columns stand in for which others. On one split of King County
@@ -83,13 +83,13 @@ class ThinnedNet(Method):
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> y = X[:, 0].copy()
     >>> X[::3, 0] = np.nan
-    >>> model = MissingRegressor(method=ThinnedNet(steps=300), random_state=0).fit(X, y)
+    >>> model = MissingRegressor(method=ColumnNet(steps=300), random_state=0).fit(X, y)
     >>> bool(abs(model.predict([[1.0, 0.0], [None, 0.0]]) - [1.0, 0.0]).max() < 0.5)
     True
     """
 
-    name: ClassVar[str] = "thinned_net"
-    predictor: ClassVar[type[Predictor]] = ThinnedNetPredictor
+    name: ClassVar[str] = "column_net"
+    predictor: ClassVar[type[Predictor]] = ColumnNetPredictor
     space: ClassVar[Space] = {
         "width": Choice(128, 256, 512),
         "depth": Choice(1, 2, 3, 4),
@@ -123,32 +123,32 @@ class ThinnedNet(Method):
         self.device = device
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Silence
-    ) -> ThinnedNetPredictor:
-        return self.fit_thinned(train, valid, task, Thinning.of(train.groups), rng, progress)
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
+    ) -> ColumnNetPredictor:
+        return self.fit_augmented(train, valid, task, MaskAugmentation.of(train.groups), rng, progress)
 
-    def fit_thinned(
+    def fit_augmented(
         self,
         train: MaskedData,
         valid: MaskedData,
         task: Task,
-        thinning: Thinning,
+        augmentation: MaskAugmentation,
         rng: Rng,
-        progress: Silence,
-    ) -> ThinnedNetPredictor:
-        """`fit` with rows thinned in a way of the caller's."""
+        progress: Progress,
+    ) -> ColumnNetPredictor:
+        """`fit` with rows augmented in a way of the caller's."""
         self._check()
         device = find_device(self.device)
         pieces = int(np.clip(4096 // max(1, train.n_columns), 8, self.n_pieces))
         edges, scores = (torch.from_numpy(part).float() for part in _quantiles(train, pieces))
         with torch_randomness(rng):
-            network = ColumnNet(edges, scores, task.d_output, self.width, self.depth).to(device)
+            network = ColumnNetwork(edges, scores, task.d_output, self.width, self.depth).to(device)
 
         def row_loss(rows: Rows) -> Tensor:
             return task.row_loss(network(rows.values, rows.mask), rows.target)
 
         def loss(batch: Rows) -> Tensor:
-            keep = torch.from_numpy(thinning.keep(len(batch), rng)).to(batch.mask)
+            keep = torch.from_numpy(augmentation.keep(len(batch), rng)).to(batch.mask)
             mask = batch.mask * keep
             output, guess, score = network.all(batch.values, mask)
             predicted = (batch.weight * task.row_loss(output, batch.target)).mean()
@@ -157,7 +157,7 @@ class ThinnedNet(Method):
             return predicted + self.fill * missed
 
         rows = Rows.of(train, device)
-        judged = thinning.copies(valid if len(valid) else train, VALID_COPIES, rng)
+        judged = augmentation.copies(valid if len(valid) else train, VALID_COPIES, rng)
         judges = Rows.of(judged, device)
         batch_size = self._rows_per_step(len(rows))
         n_batches = rows.n_batches(batch_size)
@@ -173,12 +173,12 @@ class ThinnedNet(Method):
             batch_size=batch_size,
             max_epochs=epochs,
             patience=epochs,
-            cuts=1,
+            lr_reductions=1,
             min_batches=passes_per_epoch * n_batches,
             schedule=one_cycle,
             n_threads=1 if self.has_small_steps(train) else None,
         )
-        return ThinnedNetPredictor(network, run_stages([stage], rng, progress))
+        return ColumnNetPredictor(network, run_stages([stage], rng, progress))
 
     def has_small_steps(self, train: MaskedData) -> bool:
         """Whether a step on these rows is so small that one thread takes it best."""

@@ -1,4 +1,4 @@
-"""What every missingness law can do, and how often each row loses its cells."""
+"""What every missingness mechanism can do, and how often each row loses its cells."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from stablemiss.seeding import Rng
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
-class Law(ABC):
+class Mechanism(ABC):
     """How cells of a table get hidden: a mechanism at a level.
 
-    A law never changes. `fit` and `at` return a law, so one mechanism can be used at several levels side
+    A mechanism never changes. `fit` and `at` return a mechanism, so one mechanism can be used at several levels side
     by side: ``train = MAR(0.1).fit(X, rng)`` and ``test = train.at(0.9)`` share their drivers and
     coefficients, while ``train.fit(X, rng)`` redraws them.
 
     Attributes
     ----------
     level : float
-        Share of cells to hide, 0 to 1; each law says of which cells. For `Resampled` None means as often as
+        Share of cells to hide, 0 to 1; each mechanism says of which cells. For `Resampled` None means as often as
         in its masks.
 
     Examples
     --------
     >>> from stablemiss.missingness import MCARWindow
     >>> rng = np.random.default_rng(0)
-    >>> law = MCARWindow(level=0.5, spread=0.0)
-    >>> law.draw(np.zeros((3, 4)), rng).sum(axis=1).tolist()
+    >>> mechanism = MCARWindow(level=0.5, spread=0.0)
+    >>> mechanism.draw(np.zeros((3, 4)), rng).sum(axis=1).tolist()
     [2, 2, 2]
-    >>> int(np.isnan(law.at(0.75).hide(np.zeros((3, 4)), rng)).sum())
+    >>> int(np.isnan(mechanism.at(0.75).hide(np.zeros((3, 4)), rng)).sum())
     9
     """
 
@@ -44,7 +44,7 @@ class Law(ABC):
 
     @abstractmethod
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """The law with its mechanism fixed on the rows of X; this object stays as it is.
+        """The mechanism with its mechanism fixed on the rows of X; this object stays as it is.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class Law(ABC):
 
     @abstractmethod
     def keep(self, table: Floats, rng: Rng) -> Bools:
-        """The cells (n, d) this law leaves observed, True = observed, for a table that has been checked."""
+        """The cells (n, d) this mechanism leaves observed, True = observed, for a table that has been checked."""
 
 
 def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
@@ -141,15 +141,15 @@ def check_columns(table: NDArray, n_columns: int) -> None:
     """Refuse a table whose width differs from the one the mechanism was made for."""
     if table.shape[1] != n_columns:
         raise ValueError(
-            f"This law was made for {n_columns} columns, but X has {table.shape[1]}. "
-            "Pass the same columns in the same order, or fit the law again."
+            f"This mechanism was made for {n_columns} columns, but X has {table.shape[1]}. "
+            "Pass the same columns in the same order, or fit the mechanism again."
         )
 
 
-def unfitted(law: Law) -> RuntimeError:
-    """The error for a law that needs its mechanism before it can be used."""
-    name = type(law).__name__
+def unfitted(mechanism: Mechanism) -> RuntimeError:
+    """The error for a mechanism that needs its mechanism before it can be used."""
+    name = type(mechanism).__name__
     return RuntimeError(
-        f"This {name} law has no mechanism yet. `fit` returns the law that has one: "
-        f"write `law = {name}(...).fit(X, rng)` and use that."
+        f"This {name} mechanism has no mechanism yet. `fit` returns the mechanism that has one: "
+        f"write `mechanism = {name}(...).fit(X, rng)` and use that."
     )
