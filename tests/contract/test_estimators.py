@@ -16,8 +16,8 @@ from stablemiss import (
     StableMissRegressor,
     load_model,
 )
+from stablemiss.base.network import NetworkPredictor
 from stablemiss.methods import METHODS, AnyMask
-from stablemiss.methods.network import NetworkPredictor
 from stablemiss.seeding import to_rng
 
 # Scikit-learn asks about the estimator, which is the same for all networks: two of them are asked, small and

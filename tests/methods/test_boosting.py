@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from stablemiss.base.method import Predictor
 from stablemiss.data import MaskedData
 from stablemiss.methods import Boosting, Constant, boosting
-from stablemiss.methods.base import Predictor
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.datasets import make_blobs
 
+from stablemiss.base.generated import GeneratedPredictor
 from stablemiss.data import MaskedData
-from stablemiss.methods.generated import GeneratedPredictor
 from stablemiss.methods.stablemiss import StableMiss
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng

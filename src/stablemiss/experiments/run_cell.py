@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from stablemiss.base.search_space import Choice, Space
 from stablemiss.data import Floats
 from stablemiss.estimators import MissingRegressor
 from stablemiss.estimators.missing import to_method_with
@@ -22,7 +23,6 @@ from stablemiss.experiments.cells import Cell
 from stablemiss.experiments.exhibit import LINEAR, OPTIMAL
 from stablemiss.experiments.problems import POPULATIONS, Problem, draw_problem
 from stablemiss.methods import METHODS, Method
-from stablemiss.methods.space import Choice, Space
 from stablemiss.torch_state import torch_threads
 
 # What these parameters are where a predictor is linear.

@@ -1,7 +1,7 @@
 """Ways to predict from incomplete rows: one method, one file, one line in METHODS."""
 
+from stablemiss.base.method import Method, Predictor
 from stablemiss.methods.anymask import AnyMask
-from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.constant import Constant

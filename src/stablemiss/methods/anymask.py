@@ -18,9 +18,9 @@ from scipy.optimize import nnls
 from scipy.special import softmax
 
 from stablemiss.background import BackgroundTask
+from stablemiss.base.method import Method, Predictor
 from stablemiss.data import Floats, MaskedData
 from stablemiss.intervals import ConformalCalibrator
-from stablemiss.methods.base import Method, Predictor
 from stablemiss.methods.boosting import Boosting, BoostingPredictor, n_threads_for, with_nan
 from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.constant import Constant

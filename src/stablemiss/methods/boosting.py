@@ -9,9 +9,9 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
+from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import Bools, Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor, check_at_least
-from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.missingness import MaskAugmentation
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed

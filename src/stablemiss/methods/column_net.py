@@ -11,10 +11,10 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
+from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.network import NetworkPredictor
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor, check_at_least
-from stablemiss.methods.network import NetworkPredictor
-from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.missingness import MaskAugmentation
 from stablemiss.networks import ColumnNetwork
 from stablemiss.networks.columns import D_CODE

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stablemiss.base.method import Method, Predictor
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task

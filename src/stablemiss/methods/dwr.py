@@ -16,11 +16,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from stablemiss.base.linear import LinearPredictor, design, join, regress
+from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.balancing import Scale, balance_weights
-from stablemiss.methods.base import Method, Predictor, check_at_least
-from stablemiss.methods.linear import LinearPredictor, design, join, regress
-from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task

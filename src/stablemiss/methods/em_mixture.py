@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.search_space import Choice, Space
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.base import Method, Predictor, check_at_least
-from stablemiss.methods.space import Choice, Space
 from stablemiss.mixture import RIDGES, GaussianMixture, MixtureFit, Rows
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng

@@ -25,10 +25,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.methods.base import Method, Predictor, check_at_least
-from stablemiss.methods.network import NetworkPredictor, judged, train_network
-from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import MIWAENet, label_columns, show_half
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
+from stablemiss.base.linear import LinearPredictor, design, join, regress
+from stablemiss.base.method import Method, Predictor, check_at_least
 from stablemiss.data import MaskedData
-from stablemiss.methods.base import Method, Predictor, check_at_least
-from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task

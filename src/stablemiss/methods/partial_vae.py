@@ -21,10 +21,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.methods.base import Method, Predictor, check_at_least, check_widths
-from stablemiss.methods.network import NetworkPredictor, judged, train_network
-from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import PartialVAENet, gaussian_divergence, label_columns, show_half
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from stablemiss.base.linear import LinearPredictor, design, join, regress
+from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.ratio import Classifier, ratio_weights
-from stablemiss.methods.base import Method, Predictor, check_at_least, check_widths
-from stablemiss.methods.linear import LinearPredictor, design, join, regress
-from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task

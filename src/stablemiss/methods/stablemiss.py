@@ -4,7 +4,7 @@ Zhu, Yuan, Jiang, Lin, Jin, Wang and Zhou, "Prediction with Incomplete Data unde
 Shift", IJCAI 2023: the predictor g(x ⊙ m; φ(m)), decorrelation by row weights, and the weighted regression.
 
 Deviations: γ as a share of its critical value; no weights by default; properly weighted covariances. More in
-`methods/generated.py` and `networks/hyper.py`.
+`base/generated.py` and `networks/hyper.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from stablemiss.base.generated import GeneratedRegression
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Form, Weighting, weigh_rows
-from stablemiss.methods.generated import GeneratedRegression
-from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 

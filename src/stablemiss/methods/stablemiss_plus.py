@@ -3,7 +3,7 @@
 Of the follow-up (ICASSP 2024) only the released code was at hand, and that cannot decorrelate columns. What
 stands here is our own variant of its idea; `stablemiss.decorrelation.transport` says where it differs.
 
-Deviations: all of the weighting. More in `decorrelation/transport.py`, `methods/generated.py` and
+Deviations: all of the weighting. More in `decorrelation/transport.py`, `base/generated.py` and
 `networks/hyper.py`.
 """
 
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from stablemiss.base.generated import GeneratedRegression
+from stablemiss.base.method import check_at_least
+from stablemiss.base.search_space import Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting, transport_weights
-from stablemiss.methods.base import check_at_least
-from stablemiss.methods.generated import GeneratedRegression
-from stablemiss.methods.space import Range, Space
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import BatchWeights, Memory
-from stablemiss.methods.base import Method, Predictor, check_at_least, check_widths
-from stablemiss.methods.network import NetworkPredictor, judged, train_network
-from stablemiss.methods.space import Choice, Range, Space
 from stablemiss.networks import MLP
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 if find_spec("optuna") is None:
     raise ImportError('Tuning needs optuna; install with: pip install "stablemiss[tune]".')
 
-from stablemiss.methods.space import Choice, Range, Space
+from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.tuning.search import Trial
 from stablemiss.tuning.tune import Tuned, tune
 

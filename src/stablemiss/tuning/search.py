@@ -14,7 +14,7 @@ from optuna.samplers import BaseSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from stablemiss.methods.space import Choice, Range, Space, to_tuples
+from stablemiss.base.search_space import Choice, Range, Space, to_tuples
 from stablemiss.tuning.journal import open_study
 
 ENDED = (TrialState.COMPLETE, TrialState.FAIL)

@@ -14,9 +14,9 @@ from typing import Any
 import optuna
 from sklearn.base import clone
 
+from stablemiss.base.search_space import Choice, Range, Space, to_tuples
 from stablemiss.estimators.missing import AnyMethodEstimator, to_method_with
 from stablemiss.methods import Method
-from stablemiss.methods.space import Choice, Range, Space, to_tuples
 from stablemiss.missingness import Mechanism
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.tuning.held_out import HeldOut

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from stablemiss.base.linear import LinearPredictor, design, join, regress
 from stablemiss.data import MaskedData
-from stablemiss.methods.linear import LinearPredictor, design, join, regress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 

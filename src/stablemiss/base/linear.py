@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
+from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
-from stablemiss.methods.base import Predictor
 from stablemiss.tasks import Classification, Task
 
 # The log-odds of a class that no row shows: about one in 10^13.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from stablemiss.methods.network import NetworkPredictor
+from stablemiss.base.network import NetworkPredictor
 from stablemiss.networks import NeuMissNet
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import CHUNK

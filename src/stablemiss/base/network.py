@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from stablemiss.base.method import Predictor
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.base import Predictor
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task

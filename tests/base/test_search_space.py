@@ -1,7 +1,7 @@
 import pytest
 
+from stablemiss.base.search_space import Choice, Range
 from stablemiss.methods import METHODS
-from stablemiss.methods.space import Choice, Range
 
 
 def test_a_range_holds_the_numbers_between_its_ends():

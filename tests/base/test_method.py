@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stablemiss.methods.base import check_at_least, check_widths
+from stablemiss.base.method import check_at_least, check_widths
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3)])

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Self, final
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from stablemiss.base.search_space import Space
 from stablemiss.data import Floats, MaskedData, hide
-from stablemiss.methods.space import Space
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
