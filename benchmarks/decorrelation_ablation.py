@@ -1,44 +1,41 @@
 """Do decorrelating row weights help? Gaussian-Mix, MAR, trained at 10% missing (the paper's Figure 2).
 
-Fits StableMiss with each setting of the row weights to the same instances, the network starting alike, always
-with early stopping, and scores it three ways: on rows of the training mechanism; on such rows of which further
-observed cells are hidden at random (re-masked, which needs no knowledge of the test mechanism and so may choose a
-default); and at nine test levels against the exact Bayes predictor.
-
-Every fit is one line in a file of results; what is there already is not fitted again, so a stopped run goes
-on where it was. The table is printed, and put into docs/decorrelation.md.
+Fits StableMiss with each setting of the row weights to the same instances, with the same initial network and
+early stopping, and scores it three ways: on rows of the training mechanism; on such rows with further values
+masked at random (re-masked, which needs no knowledge of the test mechanism and may therefore choose a default);
+and at nine test levels against the exact Bayes predictor. Records are stored as they are ready; a stopped run
+continues from them.
 
     python benchmarks/decorrelation_ablation.py [--instances 0 1 2 3 4] [--settings none …] [--only-print]
 """
 
 from __future__ import annotations
 
-import argparse
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
 import numpy as np
-from pages import fill
-from rows import add, stored
+from common import fill, make_parser, open_store
 from sklearn.metrics import root_mean_squared_error
 
 from stablemiss import MissingRegressor
 from stablemiss.data import MaskedData
 from stablemiss.datasets import make_gaussian_mix
 from stablemiss.decorrelation import Weighting
-from stablemiss.evaluation.provenance import describe, versions
 from stablemiss.methods import StableMiss
 from stablemiss.missingness import LEVELS, MAR
 from stablemiss.progress import Progress
+from stablemiss.report.markdown import markdown_table
+from stablemiss.results import Record, Score
+from stablemiss.results.provenance import describe, provenance
 
-RESULTS = Path(__file__).parent / "results" / "decorrelation_ablation.jsonl"
+STORE = open_store("decorrelation_ablation")
 N_TRAIN, N_TEST, TRAIN_LEVEL = 16384, 8192, 0.1
 
 
 class Shuffled(StableMiss):
-    """The learnt weights dealt out to the rows at random: only the price of uneven weights is left."""
+    """The weights permuted at random over the rows: only the cost of uneven weights remains."""
 
     def weigh(self, train: MaskedData, rng: np.random.Generator, progress: Progress) -> Weighting:
         found = super().weigh(train, rng, progress)
@@ -57,14 +54,18 @@ SETTINGS = {
         for terms in ("intra", "inter", "full")
     },
     "full 0.2 shuffled": Shuffled(decorrelate="full", strength=0.2),
-    # Little weight decay: is it only that a well regularised φ has nothing left to gain?
+    # Little weight decay: does φ gain nothing only because it is well regularised?
     "loose none": StableMiss(decorrelate="none", weight_decay=0.01),
     "loose intra 0.2": StableMiss(decorrelate="intra", strength=0.2, weight_decay=0.01),
     "loose full 0.2": StableMiss(decorrelate="full", strength=0.2, weight_decay=0.01),
 }
 
 
-def run(instance: int, name: str) -> dict:
+def make_record(instance: int, name: str, **fields: Any) -> Record:
+    return Record("ablation", "gaussian_mix", "mar", TRAIN_LEVEL, instance, name, seed=instance, **fields)
+
+
+def run(instance: int, name: str) -> Record:
     """Fit one setting to one instance and score it."""
     method = SETTINGS[name]
     population = make_gaussian_mix(random_state=instance)
@@ -74,45 +75,63 @@ def run(instance: int, name: str) -> dict:
     X = mechanism.hide(X, train_rng)
     fresh, target = population.draw(N_TEST, fresh_rng)
     as_trained = mechanism.hide(fresh, mask_rng)
-    # Of each row a share of its own, anything from none to all, is hidden further.
+    # Each row loses a random share of its values, between none and all.
     dropped = mask_rng.uniform(size=fresh.shape) < mask_rng.uniform(size=(N_TEST, 1))
     remasked = np.where(dropped, np.nan, as_trained)
     start = time.perf_counter()
     model = MissingRegressor(method=method, random_state=instance, on_unseen_missing="ignore").fit(X, y)
     seconds = time.perf_counter() - start
-    row = {
-        "instance": instance,
-        "setting": name,
-        "config": describe(method),
-        "as_trained": root_mean_squared_error(model.predict(as_trained), target)
-        - root_mean_squared_error(population.bayes(as_trained), target),
-        "remasked": root_mean_squared_error(model.predict(remasked), target)
-        - root_mean_squared_error(population.bayes(remasked), target),
-        "fit_seconds": seconds,
+
+    def errors(rows: np.ndarray) -> tuple[float, float]:
+        return (
+            root_mean_squared_error(model.predict(rows), target),
+            root_mean_squared_error(population.bayes(rows), target),
+        )
+
+    def gap(rows: np.ndarray) -> float:
+        error, optimal = errors(rows)
+        return error - optimal
+
+    extra = {
+        "as_trained": gap(as_trained),
+        "remasked": gap(remasked),
         "epochs": [history.best_epoch for history in model.predictor_.history],
     }
-    level_rng = int(mask_rng.integers(2**31))
+    level_seed = int(mask_rng.integers(2**31))
+    scores = []
     for level in LEVELS:
-        hidden = mechanism.at(level).hide(fresh, np.random.default_rng(level_rng))
-        optimal = root_mean_squared_error(population.bayes(hidden), target)
-        row[f"gap_{level}"] = root_mean_squared_error(model.predict(hidden), target) - optimal
-        row[f"optimal_{level}"] = optimal
+        error, optimal = errors(mechanism.at(level).hide(fresh, np.random.default_rng(level_seed)))
+        scores.append(Score("mar", level, error, None, {"optimal": optimal}))
     weighting = model.predictor_.weighting
     if weighting is not None:
-        row["effective_share"] = weighting.effective_rows / len(weighting.weight)
-        row["before"], row["after"] = weighting.before, weighting.after
-    row["versions"] = versions()
-    row["finished"] = datetime.now(UTC).isoformat(timespec="seconds")
-    return row
+        extra["effective_share"] = weighting.effective_rows / len(weighting.weight)
+        extra |= {"before": weighting.before, "after": weighting.after}
+    return make_record(
+        instance,
+        name,
+        scores=tuple(scores),
+        config=describe(method),
+        n_rows=N_TRAIN,
+        n_test_rows=N_TEST,
+        n_features=X.shape[1],
+        fit_seconds=seconds,
+        extra=extra,
+        **provenance(),
+    )
 
 
-def table(rows: list[dict]) -> str:
+def gaps_of(record: Record) -> dict[str, float]:
+    """Title of a column → gap to Optimal."""
+    gaps = {"as trained": record.extra["as_trained"], "re-masked": record.extra["remasked"]}
+    by_level = {score.level: score.error - score.extra["optimal"] for score in record.scores}
+    return gaps | {f"{level:.0%}": by_level[level] for level in (0.1, 0.3, 0.5, 0.7, 0.9)}
+
+
+def table(records: list[Record]) -> str:
     """Mean gap of "none", and for every other setting the mean paired difference to its own "none"."""
-    by_key = {(row["setting"], row["instance"]): row for row in rows}
-    columns = {"as_trained": "as trained", "remasked": "re-masked"}
-    columns |= {f"gap_{level}": f"{level:.0%}" for level in (0.1, 0.3, 0.5, 0.7, 0.9)}
-    heads = ["setting", *columns.values(), "rows left", "xx", "mm", "xm", "seconds"]
-    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    by_key = {(record.label, record.instance): record for record in records}
+    columns = list(gaps_of(records[0]))
+    rows = []
     for name in SETTINGS:
         reference = "loose none" if name.startswith("loose") else "none"
         instances = [i for s, i in by_key if s == name and (reference, i) in by_key]
@@ -121,44 +140,41 @@ def table(rows: list[dict]) -> str:
         own, base = ([by_key[s, i] for i in instances] for s in (name, reference))
         cells = []
         for column in columns:
-            values = np.array([row[column] for row in own])
+            values = np.array([gaps_of(record)[column] for record in own])
             if name == reference:
                 cells.append(f"{values.mean():.0f}")
                 continue
-            difference = values - [row[column] for row in base]
+            difference = values - [gaps_of(record)[column] for record in base]
             error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
             cells.append(f"{difference.mean():+.0f} ± {error:.0f}")
-        if name.endswith("shuffled"):
-            cells += [f"{np.mean([row['effective_share'] for row in own]):.0%}", "", "", ""]
-        elif "before" in own[0]:
-            cells.append(f"{np.mean([row['effective_share'] for row in own]):.0%}")
-            for term in ("xx", "mm", "xm"):
-                change = [row["after"][term] / row["before"][term] - 1 for row in own]
-                cells.append(f"{np.mean(change):+.0%}")
-        else:
-            cells += ["100%", "", "", ""]
-        cells.append(f"{np.mean([row['fit_seconds'] for row in own]):.0f}")
-        lines.append("| " + " | ".join([f"{name} ({len(instances)})", *cells]) + " |")
-    return "\n".join(lines)
+        share = np.mean([record.extra.get("effective_share", 1.0) for record in own])
+        changes = ["", "", ""]
+        if "before" in own[0].extra and not name.endswith("shuffled"):
+            changes = [
+                f"{np.mean([one.extra['after'][term] / one.extra['before'][term] - 1 for one in own]):+.0%}"
+                for term in ("xx", "mm", "xm")
+            ]
+        seconds = f"{np.mean([record.fit_seconds for record in own]):.0f}"
+        rows.append([f"{name} ({len(instances)})", *cells, f"{share:.0%}", *changes, seconds])
+    heads = ["setting", *columns, "rows left", "xx", "mm", "xm", "seconds"]
+    return markdown_table(heads, rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--instances", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
-    parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
     wanted = [] if options.only_print else [(i, s) for i in options.instances for s in options.settings]
     for number, (instance, name) in enumerate(wanted, start=1):
-        if any(row["instance"] == instance and row["setting"] == name for row in stored(RESULTS)):
+        if make_record(instance, name).key in {record.key for record in STORE.records()}:
             continue
         print(f"{number} of {len(wanted)}: instance {instance}, {name}", flush=True)
-        row = run(instance, name)
-        add(RESULTS, [row])
-    print(table(stored(RESULTS)))
-    fill("docs/decorrelation.md", "ablation", table(stored(RESULTS)))
+        record = run(instance, name)
+        with STORE.appending() as append:
+            append(record)
+    print(table(STORE.records()))
+    fill("docs/decorrelation.md", "ablation", table(STORE.records()))
 
 
 if __name__ == "__main__":

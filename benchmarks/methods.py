@@ -1,90 +1,93 @@
 """All methods side by side: accuracy where the best possible is known, time, memory and parameters.
 
 Three settings, each trained and tested at 50% missing on 16,384 rows of 50 columns: Gaussian-Mix under MAR,
-Gaussian under MCAR windows, Gaussian-Ind under independent MCAR. Each fit has a process of its own. Rows are
-stored as they come; what is there is not run again.
+Gaussian under MCAR windows, Gaussian-Ind under independent MCAR. Each fit runs in a process of its own. Records
+are stored as they are ready; a stopped run continues from them.
 
     python benchmarks/methods.py [--methods …] [--settings …] [--seeds 0 1 2] [--only-print]
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-from datetime import UTC, datetime
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import torch
-from pages import fill
-from processes import in_own_process, peak_memory
-from rows import add, stored
+from common import fill, in_own_process, make_parser, open_store
 from sklearn.metrics import root_mean_squared_error
 from threadpoolctl import threadpool_limits
 
 from stablemiss import MissingRegressor
-from stablemiss.datasets import make_gaussian, make_gaussian_ind, make_gaussian_mix
-from stablemiss.evaluation.provenance import describe, versions
+from stablemiss.experiments.problem import POPULATIONS
 from stablemiss.methods import METHODS
 from stablemiss.missingness import MECHANISMS
+from stablemiss.report.markdown import markdown_table
+from stablemiss.results import Record, Score
+from stablemiss.results.provenance import describe, peak_memory, provenance
 from stablemiss.torch_state import torch_threads
 
-RESULTS = Path(__file__).parent / "results" / "methods.jsonl"
+STORE = open_store("methods")
 SETTINGS = {
-    "Gaussian-Mix, MAR": (make_gaussian_mix, "mar"),
-    "Gaussian, MCAR": (make_gaussian, "mcar_window"),
-    "Gaussian-Ind, MCAR-Ind": (make_gaussian_ind, "mcar_independent"),
+    "Gaussian-Mix, MAR": ("gaussian_mix", "mar"),
+    "Gaussian, MCAR": ("gaussian", "mcar_window"),
+    "Gaussian-Ind, MCAR-Ind": ("gaussian_ind", "mcar_independent"),
 }
 N_ROWS, N_TEST_ROWS, N_COLUMNS, LEVEL = 16_384, 8_192, 50, 0.5
 
 
-def measure(setting: str, name: str, seed: int) -> dict[str, Any]:
-    """One method fitted once, in the process that calls it."""
-    make, mechanism_name = SETTINGS[setting]
-    population = make(random_state=seed)
+def make_record(setting: str, name: str, seed: int, **fields: Any) -> Record:
+    dataset, mechanism = SETTINGS[setting]
+    return Record("methods", dataset, mechanism, LEVEL, seed, name, seed=seed, **fields)
+
+
+def measure(setting: str, name: str, seed: int) -> Record:
+    """Fit one method once, in the process that calls this."""
+    dataset, mechanism_name = SETTINGS[setting]
+    population = POPULATIONS[dataset](random_state=seed)
     train_rng, test_rng = (np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(2))
     X, y = population.draw(N_ROWS, train_rng)
     mechanism = MECHANISMS[mechanism_name](LEVEL).fit(X, train_rng)
-    hidden = mechanism.hide(X, train_rng)
+    masked = mechanism.hide(X, train_rng)
     X_test, y_test = population.draw(N_TEST_ROWS, test_rng)
-    hidden_test = mechanism.hide(X_test, test_rng)
-    best = root_mean_squared_error(population.bayes(hidden_test), y_test)
+    masked_test = mechanism.hide(X_test, test_rng)
+    best = root_mean_squared_error(population.bayes(masked_test), y_test)
     model = MissingRegressor(name, random_state=seed, on_unseen_missing="ignore")
     # One thread each, so that methods can be compared whatever else runs beside them.
     with threadpool_limits(1), torch_threads(1):
         before = peak_memory()
         start = perf_counter()
-        model.fit(hidden, y)
+        model.fit(masked, y)
         fit_seconds = perf_counter() - start
         memory = peak_memory() - before
         start = perf_counter()
-        prediction = model.predict(hidden_test)
+        prediction = model.predict(masked_test)
         predict_seconds = perf_counter() - start
-    # What NeuMiss multiplies, in the same run, on the rows that are left to learn from.
-    n_learnt = round(N_ROWS * (1 - model.validation_fraction))
+    n_train = round(N_ROWS * (1 - model.validation_fraction))
     history = getattr(model.predictor_, "history", [])
     error = root_mean_squared_error(prediction, y_test)
-    return {
-        "setting": setting,
-        "method": name,
-        "seed": seed,
-        "rmse": error,
-        "optimal_rmse": best,
-        "gap_share": error / best - 1,
-        "fit_seconds": fit_seconds,
-        "predict_seconds": predict_seconds,
-        "memory": memory,
-        "n_numbers": count_numbers(model.predictor_.state()),
-        "n_epochs": sum(len(stage.losses) for stage in history),
-        "bare_epoch_seconds": bare_epoch(model.get_params()["method"], n_learnt),
-        "config": describe(METHODS[name]()),
-        "versions": versions(),
-        "n_cpus": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    return make_record(
+        setting,
+        name,
+        seed,
+        scores=(Score(mechanism_name, LEVEL, error, predict_seconds, {"optimal": best}),),
+        config=describe(METHODS[name]()),
+        n_rows=N_ROWS,
+        n_test_rows=N_TEST_ROWS,
+        n_features=N_COLUMNS,
+        fit_seconds=fit_seconds,
+        predict_seconds=predict_seconds,
+        peak_memory=memory,
+        extra={
+            "n_numbers": count_numbers(model.predictor_.state()),
+            "n_epochs": sum(len(stage.losses) for stage in history),
+            "bare_epoch_seconds": bare_epoch(name, n_train),
+            "n_cpus": os.cpu_count(),
+            "load": os.getloadavg()[0],
+        },
+        **provenance(),
+    )
 
 
 def count_numbers(state: Any) -> int:
@@ -113,50 +116,47 @@ def bare_epoch(name: str, n_rows: int) -> float | None:
         return (perf_counter() - start) / 3000 * 3 * method.depth * n_rows / method.batch_size
 
 
-def lines_of(heads: list[str], rows: list[list[str]]) -> str:
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in [heads, ["---"] * len(heads), *rows])
-
-
-def accuracy(rows: list[dict]) -> str:
+def accuracy(records: list[Record]) -> str:
     """Gap to the best possible prediction, as a share of its error: mean and range over seeds."""
-    found = []
+    rows = []
     for name in METHODS:
         cells = [name]
-        for setting in SETTINGS:
-            gaps = [row["gap_share"] for row in rows if row["method"] == name and row["setting"] == setting]
+        for dataset, _ in SETTINGS.values():
+            scores = [one.scores[0] for one in records if (one.label, one.dataset) == (name, dataset)]
+            gaps = [score.error / score.extra["optimal"] - 1 for score in scores]
             cells.append(
                 f"{np.mean(gaps):.1%} ({min(gaps):.1%} to {max(gaps):.1%}; {len(gaps)})" if gaps else "–"
             )
-        found.append(cells)
-    return lines_of(["method", *SETTINGS], found)
+        rows.append(cells)
+    return markdown_table(["method", *SETTINGS], rows)
 
 
-def costs(rows: list[dict]) -> str:
-    """What a fit to Gaussian-Mix under MAR costs, first seed."""
-    found = []
-    for row in rows:
-        if row["setting"] == next(iter(SETTINGS)) and row["seed"] == 0:
-            found.append(
-                [
-                    row["method"],
-                    f"{row['fit_seconds']:.1f} s",
-                    f"{row['n_epochs']}",
-                    f"{1e6 * row['predict_seconds'] / N_TEST_ROWS:.0f} µs",
-                    f"{row['memory'] / 2**20:,.0f} MiB",
-                    f"{row['n_numbers']:,}",
-                ]
-            )
-    order = list(METHODS)
-    found.sort(key=lambda cells: order.index(cells[0]))
-    return lines_of(["method", "fit", "epochs", "predict a row", "memory of fit", "numbers learnt"], found)
+def costs(records: list[Record]) -> str:
+    """Cost of a fit to Gaussian-Mix under MAR, first seed."""
+    by_method = {one.label: one for one in records if (one.dataset, one.seed) == ("gaussian_mix", 0)}
+    rows = [
+        [
+            name,
+            f"{by_method[name].fit_seconds:.1f} s",
+            f"{by_method[name].extra['n_epochs']}",
+            f"{1e6 * by_method[name].predict_seconds / N_TEST_ROWS:.0f} µs",
+            f"{by_method[name].peak_memory / 2**20:,.0f} MiB",
+            f"{by_method[name].extra['n_numbers']:,}",
+        ]
+        for name in METHODS
+        if name in by_method
+    ]
+    return markdown_table(
+        ["method", "fit", "epochs", "predict a row", "memory of fit", "fitted numbers"], rows
+    )
 
 
-def neumiss_ratio(rows: list[dict]) -> str:
-    own = [row for row in rows if row["method"] == "neumiss" and row["setting"] == next(iter(SETTINGS))]
+def neumiss_ratio(records: list[Record]) -> str:
+    own = [one for one in records if (one.label, one.dataset) == ("neumiss", "gaussian_mix")]
     if not own:
         return ""
-    epochs = [row["fit_seconds"] / row["n_epochs"] for row in own]
-    ratios = [epoch / row["bare_epoch_seconds"] for epoch, row in zip(epochs, own, strict=True)]
+    epochs = [one.fit_seconds / one.extra["n_epochs"] for one in own]
+    ratios = [epoch / one.extra["bare_epoch_seconds"] for epoch, one in zip(epochs, own, strict=True)]
     return (
         f"NeuMiss: an epoch takes {np.median(epochs):.2f} s, {np.median(ratios):.1f} times its bare matrix "
         "products in the same run."
@@ -164,13 +164,10 @@ def neumiss_ratio(rows: list[dict]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--only-print", action="store_true", help="fit nothing, print what is stored")
     options = parser.parse_args()
     jobs = [
         (setting, name, seed)
@@ -179,13 +176,14 @@ def main() -> None:
         for name in options.methods
     ]
     for job in [] if options.only_print else jobs:
-        if job in {(row["setting"], row["method"], row["seed"]) for row in stored(RESULTS)}:
+        if make_record(*job).key in {record.key for record in STORE.records()}:
             continue
         print(*job, sep=", ", flush=True)
-        row = in_own_process(measure, *job)
-        add(RESULTS, [row])
-    rows = stored(RESULTS)
-    text = [accuracy(rows), costs(rows), neumiss_ratio(rows)]
+        record = in_own_process(measure, *job)
+        with STORE.appending() as append:
+            append(record)
+    records = STORE.records()
+    text = [accuracy(records), costs(records), neumiss_ratio(records)]
     print("\n\n".join(text))
     for name, part in zip(("accuracy", "costs", "neumiss"), text, strict=True):
         fill("docs/methods/README.md", name, part)

@@ -1,45 +1,45 @@
-"""What StableMiss's network becomes when nothing stops it, and whether weights help it then.
+"""StableMiss's network without early stopping, and whether decorrelation weights help it then.
 
-The paper trains for 1000 epochs in batches of 64, and tells of neither early stopping nor decay. The rows of
-its tables 6 and 1 and of figure 2, as the reproduction draws them, after more and more such epochs;
-beside it our own settings with early stopping. Weights are those of the reproduction. Rows are stored as they
-come; what is there is not run again, and several calls with other instances may run side by side.
+The paper trains for 1000 epochs in batches of 64 and mentions neither early stopping nor weight decay. This
+benchmark uses the rows of tables 6 and 1 and of figure 2, as the reproduction draws them, after growing numbers
+of such epochs, and our own settings with early stopping for comparison. Weights are those of the reproduction.
+Records are stored as they are ready; a stopped run continues from them.
 
     python benchmarks/without_stopping.py [--instances 0 1 2] [--only-print]
 """
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from datetime import UTC, datetime
-from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
-from pages import fill
-from rows import add, stored
+from common import fill, make_parser, open_store
 from sklearn.metrics import root_mean_squared_error
 
 from stablemiss.data import Floats, MaskedData
-from stablemiss.evaluation.provenance import describe, source_digest, versions
+from stablemiss.evaluation import TestSetting
 from stablemiss.experiments.budgets import BUDGETS, settings_of
-from stablemiss.experiments.cells import Cell, Exam
-from stablemiss.experiments.exhibit import ABLATION
-from stablemiss.experiments.problems import draw_problem
+from stablemiss.experiments.problem import draw_problem
+from stablemiss.experiments.runs import Run
+from stablemiss.experiments.tables import ABLATION
 from stablemiss.methods import StableMiss
 from stablemiss.progress import NullProgress
-from stablemiss.report.comparison import number, title_of
+from stablemiss.report.markdown import markdown_table
+from stablemiss.report.text import number, title_of
+from stablemiss.results import Record, Score
+from stablemiss.results.provenance import describe, provenance
 from stablemiss.tasks import Regression
 from stablemiss.torch_state import torch_threads
 
-RESULTS = Path(__file__).parent / "results" / "without_stopping.jsonl"
+STORE = open_store("without_stopping")
 EPOCHS = (1, 3, 10, 30, 100, 1000)
+BUDGET = BUDGETS["standard"]
 
 
 class Setting(NamedTuple):
-    """What is trained on, where it is tested, and the variants of StableMiss that learn it."""
+    """What is trained on, where it is tested, and which variants of StableMiss."""
 
     name: str
     dataset: str
@@ -49,167 +49,153 @@ class Setting(NamedTuple):
     labels: tuple[str, ...]
 
 
+_UNWEIGHTED = ("stablemiss_unweighted",)
 SETTINGS = (
-    Setting(
-        "Gaussian-Ind, MCAR-Ind", "gaussian_ind", "mcar_independent", 0.5, (0.5,), ("stablemiss_unweighted",)
-    ),
-    Setting("Gaussian-Mix, MAR", "gaussian_mix", "mar", 0.5, (0.5,), ("stablemiss_unweighted",)),
-    Setting(
-        "Gaussian-Mix, MAR",
-        "gaussian_mix",
-        "mar",
-        0.1,
-        (0.1, 0.3, 0.5, 0.7, 0.9),
-        ABLATION,
-    ),
+    Setting("Gaussian-Ind, MCAR-Ind", "gaussian_ind", "mcar_independent", 0.5, (0.5,), _UNWEIGHTED),
+    Setting("Gaussian-Mix, MAR", "gaussian_mix", "mar", 0.5, (0.5,), _UNWEIGHTED),
+    Setting("Gaussian-Mix, MAR", "gaussian_mix", "mar", 0.1, (0.1, 0.3, 0.5, 0.7, 0.9), ABLATION),
 )
 
 
-def measure(setting: Setting, label: str, n_epochs: int | None, instance: int) -> dict[str, Any]:
-    """Fit once, for so many epochs or, with None, until the validation rows say stop."""
-    budget = BUDGETS["standard"]
-    cell = Cell(budget.name, setting.dataset, setting.mechanism, setting.level, instance, label)
-    problem = draw_problem(cell, budget)
-    center, scale = np.nanmean(problem.X, axis=0), np.nanstd(problem.X, axis=0)
+def to_label(label: str, n_epochs: int | None) -> str:
+    return f"{label}, " + ("early stopping" if n_epochs is None else f"{n_epochs} epochs")
+
+
+def make_record(setting: Setting, label: str, n_epochs: int | None, instance: int, **fields: Any) -> Record:
+    return Record(
+        suite="without stopping",
+        dataset=setting.dataset,
+        mechanism=setting.mechanism,
+        level=setting.level,
+        instance=instance,
+        label=to_label(label, n_epochs),
+        seed=BUDGET.first_seed + instance,
+        **fields,
+    )
+
+
+def measure(setting: Setting, label: str, n_epochs: int | None, instance: int) -> Record:
+    """Fit once, for a number of epochs or, with None, with early stopping on validation rows."""
+    tests = tuple(TestSetting(setting.mechanism, level) for level in setting.test_levels)
+    run = Run(BUDGET, setting.dataset, setting.mechanism, setting.level, instance, label, tests)
+    problem = draw_problem(run)
+    centre, scale = np.nanmean(problem.X, axis=0), np.nanstd(problem.X, axis=0)
     task = Regression.of(problem.y)
-    target = task.encode(problem.y)
 
-    def scaled(rows: Floats, target: Floats) -> MaskedData:
-        return MaskedData.of((rows - center) / scale, ~np.isnan(rows), target)
+    def scaled(rows: Floats, y: Floats) -> MaskedData:
+        return MaskedData.of((rows - centre) / scale, ~np.isnan(rows), task.encode(y))
 
-    # Validation rows, if there are any, are the last: all rows were drawn alike.
+    # Validation rows, if there are any, are the last ones.
     n = round(len(problem.X) * (1 - problem.validation_fraction)) if n_epochs is None else len(problem.X)
-    train, valid = scaled(problem.X[:n], target[:n]), scaled(problem.X[n:], target[n:])
-    _, parameters = settings_of(label, setting.mechanism, is_real=False, budget=budget)
+    train, valid = scaled(problem.X[:n], problem.y[:n]), scaled(problem.X[n:], problem.y[n:])
+    _, parameters = settings_of(label, setting.mechanism, is_real=False, budget=BUDGET)
     if n_epochs is not None:
         # Without validation rows the training loss decides which epoch is best.
         parameters |= {"batch_size": 64, "weight_decay": 0.0, "max_epochs": n_epochs, "patience": n_epochs}
     method = StableMiss(**parameters)
-    tests = {level: problem.tests[Exam(setting.mechanism, level)] for level in setting.test_levels}
     with torch_threads(1):
-        predictor = method.fit(train, valid, task, np.random.default_rng(cell.seed), NullProgress())
+        predictor = method.fit(train, valid, task, np.random.default_rng(run.seed), NullProgress())
 
         def error(rows: Floats, y: Floats) -> float:
-            part = scaled(rows, task.encode(y))
-            return root_mean_squared_error(task.decode(predictor.outputs(part.values, part.mask)), y)
+            data = scaled(rows, y)
+            return root_mean_squared_error(task.decode(predictor.predict(data.values, data.mask)), y)
 
-        return {
-            **key_of(setting, label, n_epochs, instance),
-            "seed": cell.seed,
-            "train_rmse": error(problem.X[:n], problem.y[:n]),
-            "scores": [
-                {
-                    "level": level,
-                    "rmse": error(rows, problem.y_test),
-                    "optimal_rmse": root_mean_squared_error(problem.population.bayes(rows), problem.y_test),
-                }
-                for level, rows in tests.items()
-            ],
-            "constant_rmse": root_mean_squared_error(
-                np.full_like(problem.y_test, problem.y.mean()), problem.y_test
-            ),
-            "config": describe(method),
-            "versions": versions(),
-            "source": source_digest(),
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
+        y_test = problem.tests.y
+        scores = []
+        for test, rows in problem.tests.X.items():
+            optimal = root_mean_squared_error(problem.population.bayes(rows), y_test)
+            scores.append(Score(test.mechanism, test.level, error(rows, y_test), None, {"optimal": optimal}))
+        return make_record(
+            setting,
+            label,
+            n_epochs,
+            instance,
+            scores=tuple(scores),
+            config=describe(method),
+            extra={
+                "train_rmse": error(problem.X[:n], problem.y[:n]),
+                "constant_rmse": root_mean_squared_error(np.full_like(y_test, problem.y.mean()), y_test),
+            },
+            **provenance(),
+        )
 
 
-def key_of(setting: Setting, label: str, n_epochs: int | None, instance: int) -> dict[str, Any]:
-    """What tells one row from another."""
-    return {
-        "setting": setting.name,
-        "train_level": setting.level,
-        "label": label,
-        "n_epochs": n_epochs,
-        "instance": instance,
-    }
+def by_epochs(records: list[Record]) -> str:
+    """RMSE minus Optimal's without weights, a column for each number of epochs.
 
-
-def by_epochs(rows: list[dict[str, Any]]) -> str:
-    """RMSE above Optimal's on test rows for the settings without weights, a column for each number of epochs.
-
-    Training rows are held against the same Optimal: they are drawn alike.
+    Training rows have the same distribution as test rows, so they are compared with the same Optimal.
     """
-    settings = [setting for setting in SETTINGS if len(setting.labels) == 1]
-    lines = [
-        [
-            f"{setting.name}, {on}",
-            *(gap(rows, setting, setting.labels[0], n_epochs, 0, key) for n_epochs in (*EPOCHS, None)),
-            gap(rows, setting, setting.labels[0], None, 0, "constant_rmse"),
-        ]
-        for setting in settings
-        for on, key in (("test rows", "rmse"), ("training rows", "train_rmse"))
-    ]
-    return markdown(["after so many epochs", *map(str, EPOCHS), "stopped early", "constant"], lines, rows)
+    rows = []
+    for setting in SETTINGS[:2]:
+        for rows_of, key in (("test rows", None), ("training rows", "train_rmse")):
+            gaps = [gap(records, setting, setting.labels[0], n, 0, key) for n in (*EPOCHS, None)]
+            constant = gap(records, setting, setting.labels[0], None, 0, "constant_rmse")
+            rows.append([f"{setting.name}, {rows_of}", *gaps, constant])
+    heads = ["number of epochs", *map(str, EPOCHS), "early stopping", "constant"]
+    return with_instances(markdown_table(heads, rows, "--:"), records)
 
 
-def by_weights(rows: list[dict[str, Any]]) -> str:
-    """RMSE above Optimal's on test rows, with and without weights, a column for each test level."""
+def by_weights(records: list[Record]) -> str:
+    """RMSE minus Optimal's on test rows, with and without weights, a column for each test level."""
     setting = SETTINGS[-1]
     places = range(len(setting.test_levels))
-    lines = [
-        [
-            "stopped early" if n_epochs is None else str(n_epochs),
-            title_of(label),
-            *(gap(rows, setting, label, n_epochs, i) for i in places),
-        ]
-        for n_epochs in (10, 30, 100, 1000, None)
-        for label in setting.labels
-    ]
-    constant = [gap(rows, setting, setting.labels[0], None, i, "constant_rmse") for i in places]
-    head = ["epochs", "", *(f"{level:.0%}" for level in setting.test_levels)]
-    return markdown(head, [*lines, ["", title_of("constant"), *constant]], rows)
+    rows = []
+    for n in (10, 30, 100, 1000, None):
+        for label in setting.labels:
+            gaps = [gap(records, setting, label, n, place) for place in places]
+            rows.append(["early stopping" if n is None else str(n), title_of(label), *gaps])
+    constant = [gap(records, setting, setting.labels[0], None, place, "constant_rmse") for place in places]
+    rows.append(["", title_of("constant"), *constant])
+    heads = ["epochs", "", *(f"{level:.0%}" for level in setting.test_levels)]
+    return with_instances(markdown_table(heads, rows, "--:"), records)
 
 
 def gap(
-    rows: list[dict[str, Any]],
+    records: list[Record],
     setting: Setting,
     label: str,
     n_epochs: int | None,
     place: int,
-    key: str = "rmse",
+    key: str | None = None,
 ) -> str:
-    """Mean over instances of an error less Optimal's at a test level."""
-    gaps = [
-        {**row, **row["scores"][place]}[key] - row["scores"][place]["optimal_rmse"]
-        for row in rows
-        if key_of(setting, label, n_epochs, row["instance"]).items() <= row.items()
-    ]
+    """Mean over instances of an error minus Optimal's at a test level."""
+    gaps = []
+    for record in records:
+        if record.key == make_record(setting, label, n_epochs, record.instance).key:
+            score = record.scores[place]
+            error = score.error if key is None else record.extra[key]
+            gaps.append(error - score.extra["optimal"])
     return number(fmean(gaps) if gaps else None, 0)
 
 
-def markdown(head: list[str], lines: list[list[str]], rows: list[dict[str, Any]]) -> str:
-    every = [head, ["---"] + ["--:"] * (len(head) - 1), *lines]
-    n_instances = len({row["instance"] for row in rows})
-    return "\n".join(f"| {' | '.join(line)} |" for line in every) + f"\n\nMean over {n_instances} instances."
+def with_instances(table: str, records: list[Record]) -> str:
+    return f"{table}\n\nMean over {len({record.instance for record in records})} instances."
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--instances", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--only-print", action="store_true")
-    asked = parser.parse_args()
-    wanted = [
+    options = parser.parse_args()
+    jobs = [
         (setting, label, n_epochs, instance)
-        for instance in asked.instances
+        for instance in options.instances
         for setting in SETTINGS
         for label in setting.labels
         for n_epochs in (*EPOCHS, None)
     ]
-    done = [{name: row[name] for name in key_of(*wanted[0])} for row in stored(RESULTS)]
-    for one in [] if asked.only_print else wanted:
-        if key_of(*one) not in done:
-            row = measure(*one)
-            add(RESULTS, [row])
-            print(*key_of(*one).values(), [round(score["rmse"]) for score in row["scores"]], flush=True)
-    rows = stored(RESULTS)
-    # An instance that is not through would shift the means of some cells and not of others.
-    n_rows = Counter(row["instance"] for row in rows)
-    rows = [row for row in rows if n_rows[row["instance"]] == max(n_rows.values())]
+    for job in [] if options.only_print else jobs:
+        if make_record(*job).key not in {record.key for record in STORE.records()}:
+            record = measure(*job)
+            with STORE.appending() as append:
+                append(record)
+            print(record.key, [round(score.error or 0) for score in record.scores], flush=True)
+    records = STORE.records()
+    # An incomplete instance would shift the means of some cells only.
+    counts = Counter(record.instance for record in records)
+    records = [record for record in records if counts[record.instance] == max(counts.values())]
     for page, text in (
-        ("docs/methods/stablemiss.md", by_epochs(rows)),
-        ("docs/decorrelation.md", by_weights(rows)),
+        ("docs/methods/stablemiss.md", by_epochs(records)),
+        ("docs/decorrelation.md", by_weights(records)),
     ):
         print(text)
         fill(page, "without stopping", text)

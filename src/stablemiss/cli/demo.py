@@ -13,11 +13,11 @@ from stablemiss.cli.errors import plain_errors
 from stablemiss.progress import NullProgress, Progress, ProgressBar
 
 
-class Milestones(Progress):
-    """A bar while a piece of work runs, one line that stays when it is done."""
+class MilestoneProgress(Progress):
+    """A bar while a task runs, and one line that stays when it is finished."""
 
     def __init__(self) -> None:
-        # Into a file a bar would leave nothing but empty lines.
+        # A bar would leave only empty lines in a file.
         self._bar = ProgressBar() if sys.stderr.isatty() else NullProgress()
         self._what = ""
         self._start = 0.0
@@ -35,29 +35,30 @@ class Milestones(Progress):
 
 
 def demo(
-    seed: Annotated[int, typer.Option(help="Another seed draws other data.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
     mechanism: Annotated[
-        str, typer.Option(help="How cells get hidden: mar, mcar_window or mcar_independent.")
+        str, typer.Option(help="Missingness mechanism: mar, mcar_window or mcar_independent.")
     ] = "mar",
-    train_level: Annotated[float, typer.Option(help="Share of cells missing in training.")] = 0.1,
+    train_level: Annotated[float, typer.Option(help="Share of values missing in training.")] = 0.1,
     rows: Annotated[
-        int, typer.Option(help="Training rows; fewer are quicker and score worse.", min=100)
+        int, typer.Option(help="Training rows. Fewer are faster and less accurate.", min=100)
     ] = 16384,
-    output: Annotated[Path, typer.Option(help="The report to write.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("report.html"),
 ) -> None:
-    """Train at one missing level, test at nine, on data whose best answer is known: a table and a report."""
+    """Train at one missing rate and test at nine, on data whose best predictor is known."""
     with plain_errors():
-        from stablemiss.report import gap_table, print_table, write_report
-        from stablemiss.report.html import check_can_render
+        from stablemiss.experiments.tables import demo_table
+        from stablemiss.report.page import check_can_render, render_page, write_page
         from stablemiss.writing import check_folder
 
         check_can_render()
         check_folder(output)
-        from stablemiss.experiments.demo import run_demo
+        table = demo_table(mechanism, train_level)
+        from stablemiss.experiments.comparison import compare
+        from stablemiss.experiments.reproduce import run_demo
+        from stablemiss.report.terminal import print_comparison
 
-        results = run_demo(
-            seed=seed, mechanism=mechanism, train_level=train_level, rows=rows, progress=Milestones()
-        )
-        print_table(gap_table(results))
-        write_report(results, output)
+        budget, records = run_demo(table, seed, rows, MilestoneProgress())
+        print_comparison(compare(table, records, budget))
+        write_page(render_page(records, budget, demo=table), output)
         typer.echo(f"Report: {output}")

@@ -1,4 +1,4 @@
-"""`stablemiss reproduce`: the paper's tables and figures, run and compared."""
+"""`stablemiss reproduce`: run the paper's tables and figures and compare them with the published ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.progress import Progress, ProgressBar
+from stablemiss.progress import NullProgress, ProgressBar
 
 
-class Lines(Progress):
-    """A line for each step, for runs whose output goes to a file."""
+class LineProgress(NullProgress):
+    """A line for each step, for output that goes to a file."""
 
     def start(self, what: str, total: int | None = None) -> None:
         self._total = total
@@ -22,60 +22,43 @@ class Lines(Progress):
     def update(self, done: int, note: str = "") -> None:
         typer.echo(f"{done} of {self._total}  {note}", err=True)
 
-    def finish(self) -> None:
-        pass
-
 
 def reproduce(
-    names: Annotated[list[str], typer.Argument(help="table1 … table11, figure2, figure3, patterns, or all.")],
+    names: Annotated[list[str], typer.Argument(help="table1 … table11, figure2, figure3, or all.")],
     budget: Annotated[
         str, typer.Option(help="quick (minutes), standard (hours) or paper (1000 epochs and a search).")
     ] = "standard",
     folder: Annotated[
-        Path, typer.Option(help="Where rows are kept; a run that was stopped goes on from there.")
+        Path, typer.Option(help="Folder for the records. A run that was stopped continues from them.")
     ] = Path("paper/results"),
     method: Annotated[
         list[str] | None,
-        typer.Option(help="Only this method (repeatable), and what it is compared with.", show_default=False),
+        typer.Option(help="Run only this method (repeatable) and the references.", show_default=False),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Fits at a time on this machine.", min=1)] = 1,
-    backend: Annotated[str, typer.Option(help="Who computes: loky (this machine), dask or ray.")] = "loky",
+    jobs: Annotated[int, typer.Option(help="Number of fits at a time on this machine.", min=1)] = 1,
+    backend: Annotated[str, typer.Option(help="loky (processes on this machine), dask or ray.")] = "loky",
     scheduler: Annotated[
-        str | None,
-        typer.Option(help="Address of a running cluster of dask's or ray's.", show_default=False),
+        str | None, typer.Option(help="Address of a running Dask or Ray cluster.", show_default=False)
     ] = None,
-    retry_failed: Annotated[bool, typer.Option(help="Run again what failed before.")] = False,
+    retry_failed: Annotated[bool, typer.Option(help="Run fits again that failed before.")] = False,
 ) -> None:
-    """Run tables and figures of the paper, keep every row, and print ours beside the paper's."""
+    """Run tables and figures of the paper, store every record, and print ours beside the published."""
     with plain_errors():
-        from stablemiss.experiments.budgets import BUDGETS
-        from stablemiss.experiments.compare import compare
-        from stablemiss.experiments.exhibits import EXHIBITS
-        from stablemiss.experiments.reproduce import reproduce as run
-        from stablemiss.experiments.reproduce import to_budget, to_exhibits, to_labels
-        from stablemiss.experiments.workers import check_backend
-        from stablemiss.report.comparison import print_comparison
+        from stablemiss.experiments.comparison import compare
+        from stablemiss.experiments.reproduce import Reproduction
+        from stablemiss.experiments.workers import Workers
+        from stablemiss.report.terminal import print_comparison
+        from stablemiss.results import Store
 
-        # Before the folder is made: a mistake leaves nothing behind.
-        wanted = to_exhibits(names)
-        to_budget(budget)
-        to_labels(method)
-        check_backend(backend, scheduler, jobs)
+        # All arguments are checked before the folder is created.
+        reproduction = Reproduction(names, budget, method)
+        workers = Workers(jobs, backend, scheduler)
         folder.mkdir(parents=True, exist_ok=True)
-        rows = run(
-            names,
-            budget=budget,
-            folder=folder,
-            methods=method,
-            jobs=jobs,
-            backend=backend,
-            scheduler=scheduler,
-            retry_failed=retry_failed,
-            # Into a file a bar would leave nothing but empty lines.
-            progress=ProgressBar() if sys.stderr.isatty() else Lines(),
-        )
-        for name in wanted:
-            if name in EXHIBITS:
-                print_comparison(compare(EXHIBITS[name], rows, BUDGETS[budget]))
-        typer.echo(f"Rows: {folder / budget}.jsonl")
+        store = Store(folder / f"{budget}.jsonl")
+        # A bar would leave only empty lines in a file.
+        progress = ProgressBar() if sys.stderr.isatty() else LineProgress()
+        records = reproduction.run(store, workers, retry_failed, progress)
+        for table in reproduction.tables:
+            print_comparison(compare(table, records, reproduction.budget))
+        typer.echo(f"Records: {store.path}")
         typer.echo(f"For a page: stablemiss report --budget {budget} --folder {folder}")

@@ -1,6 +1,6 @@
-"""How well methods predict when the missingness is not the one they were trained on."""
+"""How accurate models are when the missingness changes after training."""
 
-from stablemiss.evaluation.provenance import describe, versions
-from stablemiss.evaluation.shift import ResultRow, score_under_shift
+from stablemiss.evaluation.regret import regret, score_under_suite, shift_suite
+from stablemiss.evaluation.scoring import TestSets, TestSetting, fit_and_score
 
-__all__ = ["ResultRow", "describe", "score_under_shift", "versions"]
+__all__ = ["TestSets", "TestSetting", "fit_and_score", "regret", "score_under_suite", "shift_suite"]

@@ -1,1 +1,1 @@
-"""Experiments as frozen data, what runs them, and what keeps and compares their results."""
+"""The paper's tables and figures, and the demo, as data; how they are run and compared."""

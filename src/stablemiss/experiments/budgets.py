@@ -1,4 +1,4 @@
-"""How much a reproduction may cost, and with which settings each label is fitted at that price."""
+"""How much a reproduction may cost, and the settings with which each label is fitted at that budget."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stablemiss.experiments.exhibit import Column, Exhibit
-from stablemiss.missingness import LEVELS
+from stablemiss.experiments.tables import Column, PaperTable
 
-# Label of a line → the method behind it, and what sets it apart from the method's own defaults.
+# Label of a row of a table → its method, and the parameters that define the label.
 LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "constant": ("constant", {}),
     "ols": ("ols", {}),
@@ -29,41 +28,47 @@ LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "stablemiss_inter": ("stablemiss", {"decorrelate": "inter"}),
     "stablemiss_unweighted": ("stablemiss", {"decorrelate": "none"}),
     "anymask": ("anymask", {}),
+    "anymask_fast": ("anymask", {"budget": "fast"}),
 }
-# PAPER: a linear predictor on synthetic data, a network on real data; StableNet gets the same network.
-BENT: dict[str, dict[str, Any]] = {
+# PAPER: a linear predictor on synthetic data, a network on real data. StableNet gets the same network.
+NONLINEAR: dict[str, dict[str, Any]] = {
     "neumiss": {"hidden": (128,)},
     "stablenet": {"hidden": (32,)},
     "stablemiss": {"architecture": "mlp"},
 }
-# PAPER: under MCAR columns and masks are decorrelated each by themselves, under MAR also from each other.
+# PAPER: under MCAR columns and masks are decorrelated separately, under MAR also from each other.
 MCAR: dict[str, dict[str, Any]] = {"stablemiss": {"decorrelate": "intra"}}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """One price, the same for all methods.
+    """One budget, the same for all methods.
 
     Parameters
     ----------
     name : str
     n_features, n_rows, n_test_rows : int
-        Of synthetic data.
-    n_real_rows : int, optional
-        The most training rows of real tables; None: all.
-    levels : tuple of float
-        Columns that train or test at other levels are left out.
-    n_instances : int, optional
-        Populations or splits of every exhibit; None: as many as each asks for.
+        Size of synthetic data.
     seconds : float
-        What one fit may take on one core, whatever the method. Nothing is cut off, so that scores do not
-        depend on the machine; fits should end by themselves before, and the report says which did not.
-    n_trials : int
-        Trials of a search for hyper-parameters before each fit; 0 takes the settings as they are.
-    is_brief : bool
-        Every method learns with its own `brief` parameters.
+        Time in which one fit should end on one core. Nothing is cut off, so scores do not depend on the
+        machine; the report lists fits that took longer.
+    n_real_rows : int, default=None
+        Maximum number of training rows of a real table. None means all.
+    levels : tuple of float, default=None
+        Columns that train or test at other levels are skipped. None keeps all.
+    n_instances : int, default=None
+        Instances of every table. None means as many as the table asks for.
+    n_trials : int, default=0
+        Trials of a hyper-parameter search before each fit. 0 fits the default settings.
+    is_brief : bool, default=False
+        Fit every method with its own `brief` parameters.
     settings : dict
-        Method → parameters in place of its defaults.
+        Method → parameters that replace its defaults.
+    first_seed : int, default=1000
+        Seed of instance 0. Methods were developed on populations with small seeds, so these are new to them.
+    seeds_mechanisms : bool, default=True
+        Draw each mechanism from a generator of its own, so that it is the same in every run of an instance.
+        False draws it from the generator of the training rows.
     """
 
     name: str
@@ -72,22 +77,24 @@ class Budget:
     n_test_rows: int
     seconds: float
     n_real_rows: int | None = None
-    levels: tuple[float, ...] = LEVELS
+    levels: tuple[float, ...] | None = None
     n_instances: int | None = None
     n_trials: int = 0
     is_brief: bool = False
-    settings: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    settings: Mapping[str, dict[str, Any]] = field(default_factory=dict, compare=False)
+    first_seed: int = 1000
+    seeds_mechanisms: bool = True
 
-    def columns(self, exhibit: Exhibit) -> list[Column]:
-        """Those columns of a table or figure that are run at this price."""
+    def columns(self, table: PaperTable) -> list[Column]:
+        """The columns of a table or figure that are run at this budget."""
         return [
             column
-            for column in exhibit.columns
-            if column.train_level in self.levels and column.test_level in self.levels
+            for column in table.columns
+            if self.levels is None or {column.train_level, column.test_level} <= set(self.levels)
         ]
 
-    def instances(self, exhibit: Exhibit) -> range:
-        return range(exhibit.n_instances if self.n_instances is None else self.n_instances)
+    def instances(self, table: PaperTable) -> range:
+        return range(table.n_instances if self.n_instances is None else self.n_instances)
 
 
 def _each(names: str, **parameters: Any) -> dict[str, dict[str, Any]]:
@@ -125,17 +132,31 @@ BUDGETS: dict[str, Budget] = {
 }
 
 
+def demo_budget(seed: int = 0, rows: int = 16384) -> Budget:
+    """Budget of the demo: one instance with this seed.
+
+    Parameters
+    ----------
+    seed : int, default=0
+        Fixes population, rows, masks and fits.
+    rows : int, default=16384
+        Training rows; half as many are drawn to test on. Raising it lowers the gaps of methods that can fit
+        the truth, makes scores less noisy, and takes longer.
+    """
+    return Budget("demo", 50, rows, rows // 2, 240, n_instances=1, first_seed=seed, seeds_mechanisms=False)
+
+
 def settings_of(label: str, mechanism: str, is_real: bool, budget: Budget) -> tuple[str, dict[str, Any]]:
-    """The method behind a label, and its parameters where they are not its defaults.
+    """The method of a label, and the parameters that differ from its defaults.
 
     Parameters
     ----------
     label : str
         One of `LABELS`.
     mechanism : str
-        How training rows are hidden.
+        Missingness mechanism of the training rows.
     is_real : bool
-        The table is real: predictors may bend.
+        Whether the table is real, where predictors are non-linear.
     budget : Budget
 
     Examples
@@ -143,7 +164,7 @@ def settings_of(label: str, mechanism: str, is_real: bool, budget: Budget) -> tu
     >>> settings_of("stablemiss", "mar", is_real=False, budget=BUDGETS["standard"])
     ('stablemiss', {'decorrelate': 'full'})
     """
-    name, own = LABELS[label]
-    bent = BENT.get(name, {}) if is_real else {}
-    of_mechanism = MCAR.get(label, {}) if mechanism.startswith("mcar") else {}
-    return name, {**budget.settings.get(name, {}), **bent, **own, **of_mechanism}
+    name, defining = LABELS[label]
+    nonlinear = NONLINEAR.get(name, {}) if is_real else {}
+    for_mechanism = MCAR.get(label, {}) if mechanism.startswith("mcar") else {}
+    return name, {**budget.settings.get(name, {}), **nonlinear, **defining, **for_mechanism}

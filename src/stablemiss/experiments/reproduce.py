@@ -1,145 +1,155 @@
-"""Run what tables and figures need, and keep every row as it comes."""
+"""Run what tables and figures need, and store every record as soon as it is there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from stablemiss.datasets import load_house_sales
-from stablemiss.experiments.budgets import BUDGETS, LABELS, Budget
-from stablemiss.experiments.cells import Cell, cells_of, is_of
-from stablemiss.experiments.exhibits import EXHIBITS, LATER
-from stablemiss.experiments.patterns import PATTERNS, pattern_rows
-from stablemiss.experiments.run_cell import given, run_cell
-from stablemiss.experiments.store import Store
-from stablemiss.experiments.workers import as_completed, check_backend
+from stablemiss.experiments.budgets import BUDGETS, LABELS, Budget, demo_budget
+from stablemiss.experiments.execute import execute
+from stablemiss.experiments.runs import Run, plan_runs
+from stablemiss.experiments.tables import TABLES, UNAVAILABLE, PaperTable
+from stablemiss.experiments.workers import Workers
 from stablemiss.progress import NullProgress, Progress
+from stablemiss.results import Record, Store
 
 ALL = "all"
 
 
-def reproduce(
-    names: Sequence[str],
-    budget: str = "standard",
-    folder: str | Path = "paper/results",
-    methods: Sequence[str] | None = None,
-    jobs: int = 1,
-    backend: str = "loky",
-    scheduler: str | None = None,
-    retry_failed: bool = False,
-    progress: Progress | None = None,
-) -> list[dict[str, Any]]:
-    """Rows of some of the paper's tables and figures, computed unless they are stored already.
-
-    Each row is added to ``<folder>/<budget>.jsonl`` as soon as it is there. Killed and called again, the run
-    goes on where it was. Rows that were made with other settings than today's are made again.
+class Reproduction:
+    """Tables and figures to run at a budget. Arguments are checked here, before any work.
 
     Parameters
     ----------
     names : sequence of str
-        Such as "table1" and "figure2", "patterns" (the picture of the missing patterns), or "all".
-    budget : "quick", "standard" or "paper"
+        Such as "table1" and "figure2", or "all".
+    budget : "quick", "standard" or "paper", default="standard"
         What it may cost: minutes, hours, or far more.
-    folder : path
-        Where rows are kept; it must be there.
-    methods : sequence of str, optional
-        Only these of `stablemiss.experiments.budgets.LABELS`, and what they are compared with.
-    jobs, backend, scheduler
-        Who computes; see `stablemiss.experiments.workers.as_completed`.
-    retry_failed : bool
-        Cells whose stored row is a failure are run again.
-    progress : Progress
-        Told which cell ended, and how many are left.
-
-    Returns
-    -------
-    list of dict
-        A row for each cell that the names need; see `stablemiss.experiments.run_cell`.
+    methods : sequence of str, default=None
+        Labels to fit (see `stablemiss.experiments.budgets.LABELS`), besides the references. None means all.
 
     Examples
     --------
-    >>> rows = reproduce(["table1"], budget="quick", folder="results", jobs=2)  # doctest: +SKIP
+    >>> reproduction = Reproduction(["table1"], budget="quick", methods=["ols"])
+    >>> sorted({run.label for run in reproduction.runs})
+    ['constant', 'linear', 'ols', 'optimal']
+    """
+
+    def __init__(self, names: Sequence[str], budget: str = "standard", methods: Sequence[str] | None = None):
+        for name in methods or ():
+            if name not in LABELS:
+                raise ValueError(f"method must be one of {', '.join(LABELS)}; got {name!r}.")
+        self.budget = to_budget(budget)
+        self.tables = [TABLES[name] for name in _to_names(names)]
+        self.runs = plan_runs([table.name for table in self.tables], self.budget, methods or LABELS)
+
+    def run(
+        self,
+        store: Store,
+        workers: Workers | None = None,
+        retry_failed: bool = False,
+        progress: Progress | None = None,
+    ) -> list[Record]:
+        """Execute the runs that are not stored yet; returns the records of all runs.
+
+        Each record is stored as soon as it is there. A call after a crash continues where the last one ended.
+        Records that were computed with different settings are computed again.
+
+        Parameters
+        ----------
+        store : Store
+        workers : Workers, default=None
+            Where runs are executed. None means this process.
+        retry_failed : bool, default=False
+            Execute runs again whose stored record is a failure.
+        progress : Progress, default=None
+        """
+        progress = progress or NullProgress()
+        with store.appending() as append:
+            missing = self._missing(store, retry_failed)
+            if any(run.is_real for run in missing):
+                # Absent data are reported once, before the first fit, and not by every run.
+                load_house_sales()
+            progress.start(f"{len(missing)} of {len(self.runs)} fits", total=len(missing))
+            for done, record in enumerate((workers or Workers()).map(execute, missing), start=1):
+                append(record)
+                outcome = f"{record.seconds:.0f} s" if record.failure is None else f"failed: {record.failure}"
+                progress.update(done, f"{record.key}: {outcome}")
+            progress.finish()
+        keys = {run.key for run in self.runs}
+        return [record for record in store.records() if record.key in keys]
+
+    def _missing(self, store: Store, retry_failed: bool) -> list[Run]:
+        stored = {
+            record.key: record
+            for record in store.records()
+            if not (retry_failed and record.failure is not None)
+        }
+        return [run for run in self.runs if run.key not in stored or not run.is_done_by(stored[run.key])]
+
+
+def run_demo(
+    table: PaperTable, seed: int = 0, rows: int = 16384, progress: Progress | None = None
+) -> tuple[Budget, list[Record]]:
+    """Run the demo; returns its budget and its records.
+
+    Parameters
+    ----------
+    table : PaperTable
+        From `stablemiss.experiments.tables.demo_table`.
+    seed : int, default=0
+        Fixes population, rows, masks and fits.
+    rows : int, default=16384
+        Training rows; half as many are drawn to test on. Raising it takes longer.
+    progress : Progress, default=None
     """
     progress = progress or NullProgress()
-    price = to_budget(budget)
-    names = to_exhibits(names)
-    cells = cells_of([name for name in names if name != PATTERNS], price, to_labels(methods))
-    check_backend(backend, scheduler, jobs)
-    store = Store(Path(folder) / f"{budget}.jsonl")
-    with store.adding() as add:
-        missing = _missing(cells, store, retry_failed)
-        if any(cell.dataset == "house_sales" for cell in missing):
-            # Absent data are told once, before the first fit, and not by every cell.
-            load_house_sales()
-        progress.start(f"{len(missing)} of {len(cells)} fits", total=len(missing))
-        for done, row in enumerate(as_completed(run_cell, missing, jobs, backend, scheduler), start=1):
-            add(row)
-            outcome = f"{row['seconds']:.0f} s" if row["error"] is None else f"failed: {row['error']}"
-            progress.update(done, f"{row['key']}: {outcome}")
-        progress.finish()
-        pictures = pattern_rows(budget) if PATTERNS in names else []
-        stored = {row["key"] for row in store.rows()}
-        for row in pictures:
-            if row["key"] not in stored:
-                add(row)
-    keys = {cell.key for cell in cells} | {row["key"] for row in pictures}
-    return [row for row in store.rows() if row["key"] in keys]
+    budget = demo_budget(seed, rows)
+    runs = {run.label: run for run in plan_runs([table.name], budget, tables={table.name: table})}
 
+    def records() -> Iterator[Record]:
+        for label in (table.reference, *table.methods):
+            progress.start(label, total=len(table.columns))
+            yield execute(runs[label], n_threads=None, progress=progress)
+            progress.finish()
 
-def to_exhibits(names: Sequence[str]) -> list[str]:
-    """Names of tables, figures and pictures that can be run; "all" stands for every one."""
-    known = [*EXHIBITS, PATTERNS]
-    if not names:
-        raise ValueError(f"Name what to reproduce: {', '.join([*known, ALL])}.")
-    for name in names:
-        if name in LATER:
-            raise ValueError(f"{name} needs {LATER[name]}, which stablemiss cannot run yet.")
-        if name not in (*known, ALL):
-            raise ValueError(f"There is no {name!r} to reproduce; choose from {', '.join([*known, ALL])}.")
-    return known if ALL in names else list(dict.fromkeys(names))
-
-
-def to_labels(methods: Sequence[str] | None) -> list[str]:
-    """What may be fitted: all labels unless some are named."""
-    for name in methods or ():
-        if name not in LABELS:
-            raise ValueError(f"There is no method {name!r} in the tables; choose from {', '.join(LABELS)}.")
-    return list(methods or LABELS)
+    return budget, list(records())
 
 
 def to_budget(name: str) -> Budget:
+    """The budget with a name."""
     if name not in BUDGETS:
-        raise ValueError(f"There is no budget {name!r}; choose from {', '.join(BUDGETS)}.")
+        raise ValueError(f"budget must be one of {', '.join(BUDGETS)}; got {name!r}.")
     return BUDGETS[name]
 
 
-def current_rows(store: Store, budget: Budget) -> tuple[list[dict[str, Any]], int]:
-    """Stored rows that a run would keep, and how many it would make again: other settings than today's.
-
-    Rows of other settings must not stand beside today's: even the population may be another.
-    """
-    wanted = {cell.key: cell for cell in cells_of(EXHIBITS, budget)}
-    rows = [row for row in store.rows() if row["budget"] == budget.name]
-    kept = [
-        row
-        for row in rows
-        if "mask" in row or (row["key"] in wanted and _is_current(row, wanted[row["key"]]))
-    ]
-    return kept, len(rows) - len(kept)
+def current_records(store: Store, budget: Budget) -> tuple[list[Record], int]:
+    """Stored records of a budget that a run would keep, and the number of those with different settings."""
+    runs = {run.key: run for run in plan_runs(TABLES, budget)}
+    records = [record for record in store.records() if record.suite == budget.name]
+    kept = [record for record in records if record.key in runs and runs[record.key].is_done_by(record)]
+    return kept, len(records) - len(kept)
 
 
-def _is_current(row: dict[str, Any], cell: Cell) -> bool:
-    return is_of(row, cell) and row.get("given") == given(cell)
+def _to_names(names: Sequence[str]) -> list[str]:
+    choices = ", ".join([*TABLES, ALL])
+    if not names:
+        raise ValueError(f"Name at least one table or figure to reproduce: {choices}.")
+    for name in names:
+        if name in UNAVAILABLE:
+            raise ValueError(f"{name} needs {UNAVAILABLE[name]}, which stablemiss cannot run yet.")
+        if name not in (*TABLES, ALL):
+            raise ValueError(f"Tables and figures to reproduce are {choices}; got {name!r}.")
+    return list(TABLES) if ALL in names else list(dict.fromkeys(names))
 
 
-def _missing(cells: list[Cell], store: Store, retry_failed: bool) -> list[Cell]:
-    stored = {row["key"]: row for row in store.rows()}
-
-    def is_done(cell: Cell) -> bool:
-        row = stored.get(cell.key)
-        if row is None or (retry_failed and row["error"] is not None):
-            return False
-        return _is_current(row, cell)
-
-    return [cell for cell in cells if not is_done(cell)]
+def progress_of(records: Sequence[Record], budget: Budget) -> dict[str, tuple[int, int]]:
+    """Number of runs that are done and needed, for each table that is not complete."""
+    done = {record.key for record in records}
+    counts = {}
+    for name in TABLES:
+        keys = [run.key for run in plan_runs([name], budget)]
+        n_done = sum(key in done for key in keys)
+        if n_done < len(keys):
+            counts[name] = (n_done, len(keys))
+    return counts

@@ -1,4 +1,8 @@
-"""Cells to rows on several workers: processes of this machine, or a cluster of dask's or ray's."""
+"""Execute independent tasks on several workers: processes of this machine, or a Dask or Ray cluster.
+
+Dask and Ray are used through their own interfaces, which return results as they are ready and raise an error
+when a worker is lost. Their joblib backends do neither.
+"""
 
 from __future__ import annotations
 
@@ -7,191 +11,156 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib.util import find_spec
-from queue import Empty, Queue
 from socket import create_connection
 from threading import Thread
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from joblib import Parallel, delayed, parallel_config
+from joblib import Parallel, delayed
 
-BACKENDS: tuple[str, ...] = ("loky", "dask", "ray")
-# What is installed for a backend → the extra that brings it.
-NEEDS = {"dask": "distributed", "ray": "ray"}
-# Seconds until a scheduler that does not answer is given up.
-PATIENCE = 10
-
-# Seconds between two looks at whether a task was lost.
-POLL_SECONDS = 1.0
+# Backend → the package it needs.
+BACKENDS: dict[str, str] = {"loky": "joblib", "dask": "distributed", "ray": "ray"}
+# Seconds to wait for a scheduler.
+TIMEOUT = 10
 
 Item = TypeVar("Item")
 Connection = TypeVar("Connection")
 
 
-def check_backend(backend: str, scheduler: str | None, jobs: int) -> None:
-    """Raise, in one sentence, where such workers cannot be had: before long work, not after it."""
-    if backend not in BACKENDS:
-        raise ValueError(f"There is no backend {backend!r}; choose from {', '.join(BACKENDS)}.")
-    if scheduler is not None and backend == "loky":
-        raise ValueError("A scheduler belongs to a cluster; choose the backend dask or ray with it.")
-    if jobs < 1:
-        raise ValueError(f"jobs={jobs} should be at least 1.")
-    if backend in NEEDS and find_spec(NEEDS[backend]) is None:
-        raise ModuleNotFoundError(
-            f'The backend {backend} needs {NEEDS[backend]}; install with: pip install "stablemiss[cluster]".'
-        )
-
-
-def as_completed(
-    work: Callable[[Item], Any],
-    items: Sequence[Item],
-    jobs: int = 1,
-    backend: str = "loky",
-    scheduler: str | None = None,
-) -> Iterator[Any]:
-    """What `work` makes of each item, as it comes, in any order.
+@dataclass(frozen=True)
+class Workers:
+    """Where tasks are executed. Arguments are checked at once, before any work.
 
     Parameters
     ----------
-    work : callable
-    items : sequence
-    jobs : int
-        Workers on this machine. A cluster that is there already (`scheduler`) has its own.
-    backend : "loky", "dask" or "ray"
-        Whose workers. Without a scheduler dask and ray start workers on this machine.
-    scheduler : str, optional
-        Address of a running cluster: ``tcp://host:8786`` of dask's scheduler, ``host:6379`` of ray's head.
+    jobs : int, default=1
+        Workers on this machine. A running cluster (`scheduler`) has its own.
+    backend : "loky", "dask" or "ray", default="loky"
+        Without a scheduler, Dask and Ray start workers on this machine.
+    scheduler : str, default=None
+        Address of a running cluster: ``tcp://host:8786`` of a Dask scheduler, ``host:6379`` of a Ray head.
 
     Examples
     --------
-    >>> sorted(as_completed(abs, [-1, -2, 3]))
+    >>> sorted(Workers().map(abs, [-1, -2, 3]))
     [1, 2, 3]
     """
-    check_backend(backend, scheduler, jobs)
-    calls = [delayed(work)(item) for item in items]
-    if not calls:
-        return
-    try:
-        if backend == "loky":
-            yield from Parallel(n_jobs=jobs, batch_size=1, return_as="generator_unordered")(calls)
-        elif backend == "dask":
-            with _dask(jobs, scheduler) as client, parallel_config("dask"):
-                found = Parallel(n_jobs=-1, batch_size=1, return_as="generator_unordered")(calls)
-                yield from _unless_lost(found, client)
-        else:
-            with _ray(jobs, scheduler) as n, parallel_config("ray"), Parallel(n, batch_size=1) as parallel:
-                # Ray's backend hands over results only when all are there: a few at a time, then.
-                for start in range(0, len(calls), n):
-                    yield from parallel(calls[start : start + n])
-    except BrokenExecutor as error:
-        raise _lost() from error
 
+    jobs: int = 1
+    backend: str = "loky"
+    scheduler: str | None = None
 
-@contextmanager
-def _dask(jobs: int, scheduler: str | None) -> Iterator[Any]:
-    from distributed import Client, LocalCluster
-
-    if scheduler is None:
-        local = LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
-        with local as cluster, Client(cluster) as client:
-            yield client
-        return
-    with _connected("dask", scheduler, lambda: Client(scheduler, timeout=PATIENCE)) as client:
-        workers = client.scheduler_info(n_workers=-1)["workers"].values()
-        if not workers:
-            raise ConnectionError(f"dask's scheduler at {scheduler} has no workers; start some first.")
-        if any(worker["nthreads"] > 1 for worker in workers):
-            # Threads share torch's random state: the rows would be others from run to run.
-            raise ValueError(
-                f"Some workers at {scheduler} have several threads, but a fit needs a process of its own; "
-                "start them with: dask worker --nthreads 1 --nworkers …"
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {self.backend!r}.")
+        if self.scheduler is not None and self.backend == "loky":
+            raise ValueError("scheduler is the address of a cluster; choose the backend dask or ray with it.")
+        if self.jobs < 1:
+            raise ValueError(f"jobs must be at least 1; got {self.jobs}.")
+        if find_spec(BACKENDS[self.backend]) is None:
+            raise ModuleNotFoundError(
+                f"The backend {self.backend} needs {BACKENDS[self.backend]}; install it with: pip install "
+                '"stablemiss[cluster]".'
             )
-        yield client
 
-
-@contextmanager
-def _ray(jobs: int, scheduler: str | None) -> Iterator[int]:
-    import ray
-    from ray.exceptions import RayError
-    from ray.util.joblib import register_ray
-
-    # A program that has joined a cluster already stays in it.
-    starts = not ray.is_initialized()
-    quietly: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    if starts and scheduler is None:
-        # Ray's workers give way to everything else unless told otherwise, and starve beside other work.
-        os.environ.setdefault("RAY_worker_niceness", "0")
-        ray.init(num_cpus=jobs, include_dashboard=False, **quietly)
-    elif starts and scheduler is not None:
-        _connected("ray", scheduler, lambda: ray.init(address=scheduler, **quietly))
-    try:
-        register_ray()
-        yield max(1, int(ray.cluster_resources().get("CPU", 1)))
-    except RayError as error:
-        raise _lost() from error
-    finally:
-        if starts:
-            ray.shutdown()
-
-
-def _unless_lost(found: Iterator[Any], client: Any) -> Iterator[Any]:
-    """Results as they come; raises if a task is lost, for which joblib's backend would wait for ever."""
-    # Results one by one, each with True; then False with what went wrong, if anything did.
-    ready: Queue[tuple[bool, Any]] = Queue()
-
-    def collect() -> None:
-        try:
-            for result in found:
-                ready.put((True, result))
-        except Exception as error:
-            ready.put((False, error))
-        else:
-            ready.put((False, None))
-
-    # It must not keep the program alive if a result never comes.
-    Thread(target=collect, daemon=True).start()
-    while True:
-        try:
-            is_result, thing = ready.get(timeout=POLL_SECONDS)
-        except Empty:
-            if any(
-                future.status in ("error", "cancelled", "lost") for future in list(client.futures.values())
-            ):
-                raise _lost() from None
-            continue
-        if is_result:
-            yield thing
-        elif thing is not None:
-            raise thing
-        else:
+    def map(self, function: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
+        """Results of `function` for each item, in the order in which they are ready."""
+        if not items:
             return
+        try:
+            if self.backend == "dask":
+                yield from self._map_dask(function, items)
+            elif self.backend == "ray":
+                yield from self._map_ray(function, items)
+            else:
+                parallel = Parallel(n_jobs=self.jobs, batch_size=1, return_as="generator_unordered")
+                yield from parallel(delayed(function)(item) for item in items)
+        except BrokenExecutor as error:
+            raise _lost_worker() from error
+
+    def _map_dask(self, function: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
+        from distributed import as_completed
+        from distributed.scheduler import KilledWorker
+
+        with self._dask_client() as client:
+            try:
+                for future in as_completed(client.map(function, items, pure=False)):
+                    yield future.result()
+            except KilledWorker as error:
+                raise _lost_worker() from error
+
+    @contextmanager
+    def _dask_client(self) -> Iterator[Any]:
+        from distributed import Client, LocalCluster
+
+        if self.scheduler is None:
+            local = LocalCluster(n_workers=self.jobs, threads_per_worker=1, dashboard_address=None)
+            with local as cluster, Client(cluster) as client:
+                yield client
+            return
+        with _connect("Dask", self.scheduler, lambda: Client(self.scheduler, timeout=TIMEOUT)) as client:
+            workers = client.scheduler_info(n_workers=-1)["workers"].values()
+            if not workers:
+                raise ConnectionError(f"The Dask scheduler at {self.scheduler} has no workers; start some.")
+            if any(worker["nthreads"] > 1 for worker in workers):
+                # Threads of one process share torch's random state, so results would not be reproducible.
+                raise ValueError(
+                    f"Some workers at {self.scheduler} have several threads, but each fit needs its own "
+                    "process. Start the workers with: dask worker --nthreads 1 --nworkers …"
+                )
+            yield client
+
+    def _map_ray(self, function: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
+        import ray
+        from ray.exceptions import RayError
+
+        # A program that has already joined a cluster stays in it.
+        starts = not ray.is_initialized()
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if starts and self.scheduler is None:
+            # By default Ray's workers yield to every other process and starve beside them.
+            os.environ.setdefault("RAY_worker_niceness", "0")
+            ray.init(num_cpus=self.jobs, include_dashboard=False, **quiet)
+        elif starts and self.scheduler is not None:
+            _connect("Ray", self.scheduler, lambda: ray.init(address=self.scheduler, **quiet))
+        try:
+            task: Any = ray.remote(max_retries=0)(lambda item: function(item))
+            waiting = [task.remote(item) for item in items]
+            while waiting:
+                ready, waiting = ray.wait(waiting)
+                yield from ray.get(ready)
+        except RayError as error:
+            raise _lost_worker() from error
+        finally:
+            if starts:
+                ray.shutdown()
 
 
-def _lost() -> ChildProcessError:
+def _lost_worker() -> ChildProcessError:
     return ChildProcessError(
-        "A worker was killed, most likely for want of memory, or could not run the work; what was stored is "
-        "safe. Run the command again with fewer jobs: it goes on from there."
+        "A worker was killed, most likely because memory ran out, or could not run the task. Stored results "
+        "are safe. Run the command again with fewer jobs: it continues from there."
     )
 
 
-def _connected(backend: str, scheduler: str, connect: Callable[[], Connection]) -> Connection:
-    """What `connect` gives; raises if nobody answers, where backends would try for minutes or for ever."""
-    place = urlsplit(scheduler if "://" in scheduler else f"//{scheduler}")
-    made: list[Connection] = []
+def _connect(backend: str, scheduler: str, connect: Callable[[], Connection]) -> Connection:
+    """The result of `connect`; raises if there is no answer, where the backends would try for minutes."""
+    address = urlsplit(scheduler if "://" in scheduler else f"//{scheduler}")
+    connections: list[Connection] = []
 
-    def try_it() -> None:
-        # Why it failed does not matter: nobody there answers as a scheduler does.
+    def attempt() -> None:
+        # The reason of a failure does not matter: whatever is there does not answer as a scheduler does.
         with suppress(Exception):
-            create_connection((place.hostname or "", place.port or 0), timeout=PATIENCE).close()
-            made.append(connect())
+            create_connection((address.hostname or "", address.port or 0), timeout=TIMEOUT).close()
+            connections.append(connect())
 
-    attempt = Thread(target=try_it, daemon=True)
-    attempt.start()
-    attempt.join(2 * PATIENCE)
-    if not made:
+    thread = Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(2 * TIMEOUT)
+    if not connections:
         raise ConnectionError(
-            f"No scheduler of {backend}'s answers at {scheduler}; start one, or correct the address "
-            "(host:port)."
+            f"No {backend} scheduler answers at {scheduler}. Start one, or correct the address (host:port)."
         )
-    return made[0]
+    return connections[0]

@@ -1,166 +1,152 @@
-"""Rows of the reproduction → the part of a Markdown page that no hand writes."""
+"""Tables in Markdown pages: written between two marker comments, never by hand."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from stablemiss.experiments.budgets import Budget
-from stablemiss.experiments.compare import Row
-from stablemiss.report.comparison import (
-    as_percent,
-    axis_of,
-    decimals_of,
-    exhibit_of,
-    instances_of,
+from stablemiss.experiments.comparison import Cell, Comparison
+from stablemiss.report.summary import Overview, Summary
+from stablemiss.report.text import (
+    axis_title,
+    column_titles,
+    decimals_for,
+    instances_text,
     number,
-    reference_of,
+    reference_title,
+    share,
+    table_title,
     title_of,
 )
-from stablemiss.report.reproduction import summarise_reproduction
-from stablemiss.report.tables import percent
-from stablemiss.report.verdicts import STAND_IN
 from stablemiss.writing import check_folder, whole_file
 
-BEGIN, END = "<!-- reproduction: begin -->", "<!-- reproduction: end -->"
-# What Markdown or HTML would take for its own.
+# Characters with a meaning in Markdown or HTML.
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 MARKS = {"best": "**{}**", "second": "_{}_", "": "{}"}
 
 
-def reproduction_markdown(rows: Iterable[Row], budget: Budget) -> str:
-    """What held and what did not, and a table "ours (published)" for each table and figure.
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], align: str = "---") -> str:
+    """A table in Markdown.
 
     Parameters
     ----------
-    rows, budget
-        See `stablemiss.report.reproduction.summarise_reproduction`.
+    heads : sequence of str
+    rows : iterable of sequences of str
+    align : str, default="---"
+        Alignment of all columns but the first; "--:" aligns right.
 
     Examples
     --------
-    >>> from stablemiss.experiments.budgets import BUDGETS
-    >>> from stablemiss.experiments.patterns import pattern_rows
-    >>> reproduction_markdown(pattern_rows("quick"), BUDGETS["quick"]).splitlines()[0]
-    '## What held, and what did not'
+    >>> print(markdown_table(["method", "rmse"], [["ols", "1.5"]]))
+    | method | rmse |
+    | --- | --- |
+    | ols | 1.5 |
     """
-    summary = summarise_reproduction(rows, budget)
-    parts = ["## What held, and what did not"]
-    for finding in summary["findings"]:
-        answers = "\n".join(f"- {_escape(sentence)}" for sentence in finding["answers"])
-        parts.append(f"**{_escape(finding['question'])}**\n\n{answers}")
-    if summary["overview"]["names"]:
-        parts.append(
-            "## All tables at a glance (published)\n\n"
-            "The gap as a share of the reference's RMSE, mean over a table's columns; in brackets as "
-            "printed. **Bold**: best; _italic_: second best, of the paper's methods and, apart from them, of "
-            "those beside."
-        )
-        parts.append(_overview(summary["overview"]))
-    parts.append("## Every table (published)")
-    parts.append(
-        "RMSE minus the reference's RMSE, mean over instances, in brackets what the paper prints. \\*: "
-        f"tested as trained; †: worse than predicting the mean. {_escape(STAND_IN)}"
-    )
-    parts += [_table(comparison) for comparison in summary["comparisons"]]
-    parts.append("## What was run")
-    parts.append("\n".join(f"- {_escape(name)}: {_escape(value)}" for name, value in summary["settings"]))
-    return "\n\n".join(parts)
+    lines = [heads, ["---", *[align] * (len(heads) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def check_page(path: str | Path) -> None:
-    """Raise, in one sentence, where a page has no place for the generated part, before writing."""
-    check_folder(path)
-    _around(path)
-
-
-def write_block(text: str, path: str | Path) -> Path:
-    """Put `text` between the marks of the page at `path`; all else in it stays as it is.
+def write_block(path: str | Path, name: str, text: str) -> Path:
+    """Replace the text between the markers `name` of a page; everything else stays.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     page = Path(folder) / "page.md"
-    ...     _ = page.write_text(f"# Title\\n{BEGIN}\\nold\\n{END}\\n")
-    ...     write_block("new", page).read_text().splitlines()
-    ['# Title', '<!-- reproduction: begin -->', 'new', '<!-- reproduction: end -->']
+    ...     _ = page.write_text("# Title\\n<!-- cost: begin -->\\nold\\n<!-- cost: end -->\\n")
+    ...     write_block(page, "cost", "new").read_text().splitlines()
+    ['# Title', '<!-- cost: begin -->', 'new', '<!-- cost: end -->']
     """
-    before, after = _around(path)
+    before, _, after = split_page(path, name)
     with whole_file(path) as unfinished:
-        unfinished.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        unfinished.write_text(f"{before}\n{text}\n{after}", encoding="utf-8")
     return Path(path)
 
 
-def _around(path: str | Path) -> tuple[str, str]:
+def split_page(path: str | Path, name: str) -> tuple[str, str, str]:
+    """A page up to the marker `name`, the text between the markers, and the rest."""
+    check_folder(path)
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     page = Path(path).read_text(encoding="utf-8")
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise ValueError(f"{path} should hold the line {BEGIN} once and, after it, the line {END} once.")
-    before, rest = page.split(BEGIN)
-    return before, rest.split(END)[1]
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+        raise ValueError(f"{path} must contain the line {begin} once and, after it, the line {end} once.")
+    before, rest = page.split(begin)
+    block, after = rest.split(end)
+    return before + begin, block.strip("\n"), end + after
 
 
-def _overview(found: dict[str, Any]) -> str:
-    lines = [
-        ["", *(exhibit_of(name) for name in found["names"])],
-        ["---", *("--:" for _ in found["names"])],
-    ]
-    for line in found["lines"]:
-        cells = []
-        for cell in line["cells"]:
-            if cell is None:
-                cells.append("–")
-                continue
-            printed = cell["published_share"]
-            brackets = "" if printed is None else f" ({as_percent(printed)})"
-            cells.append(MARKS[cell["mark"]].format(as_percent(cell["share"])) + brackets)
-        lines.append([title_of(line["label"]), *cells])
-    return _to_table(lines)
-
-
-def _to_table(lines: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _table(comparison: dict[str, Any]) -> str:
-    ours = decimals_of(comparison["reference"]["rmse"])
-    theirs = decimals_of(comparison["reference"]["published"])
-    lines = [
-        [axis_of(comparison), *(percent(column["level"]) for column in comparison["columns"])],
-        ["---", *("--:" for _ in comparison["columns"])],
-    ]
-    for line in comparison["lines"]:
-        lines.append([title_of(line["label"]), *(_cell(cell, ours, theirs) for cell in line["cells"])])
-    reference = comparison["reference"]
-    marks = ["†" if worse else "" for worse in reference["published_is_worse_than_constant"]]
-    found = zip(reference["rmse"], reference["published"], marks, strict=True)
-    lines.append(
+def reproduction_markdown(summary: Summary) -> str:
+    """All tables at a glance, head-to-head results, every table with published numbers, and the settings."""
+    return "\n\n".join(
         [
-            f"{reference_of(comparison)}, RMSE",
-            *(
-                number(rmse, ours) + ("" if printed is None else f" ({number(printed, theirs)}{mark})")
-                for rmse, printed, mark in found
+            "## All tables at a glance (published)",
+            "The gap as a share of the reference's RMSE, mean over a table's columns; in brackets as published. "
+            "**Bold**: best; _italic_: second best, of the paper's methods and, separately, of the others.",
+            _overview(summary.overview),
+            "## StableMiss against each method",
+            "Columns of all tables in which StableMiss has the smaller gap, and tables with several instances in "
+            "which its RMSE is clearly lower, clearly higher, or neither (95% interval of paired differences).",
+            markdown_table(
+                ["method", "smaller gap in", "clearly lower", "clearly higher", "neither"],
+                [
+                    [title_of(one.label), f"{one.n_won} of {one.n}", *map(str, one.clear)]
+                    for one in summary.duels
+                ],
+                "--:",
             ),
+            "## Every table (published)",
+            "RMSE minus the reference's RMSE, mean over instances; in brackets as published. \\*: tested as "
+            "trained; †: worse than predicting the mean.",
+            *map(_comparison, summary.comparisons),
+            "## What was run",
+            "\n".join(f"- {_escape(name)}: {_escape(value)}" for name, value in summary.settings),
         ]
     )
+
+
+def _overview(overview: Overview) -> str:
+    rows = []
+    for line in overview.lines:
+        cells = []
+        for cell in line.cells:
+            published = "" if cell is None or cell.published is None else f" ({share(cell.published)})"
+            cells.append("–" if cell is None else MARKS[cell.mark].format(share(cell.share)) + published)
+        rows.append([title_of(line.label), *cells])
+    return markdown_table(["", *map(table_title, overview.names)], rows, "--:")
+
+
+def _comparison(comparison: Comparison) -> str:
+    ours = decimals_for(one.rmse for one in comparison.references)
+    theirs = decimals_for(one.published for one in comparison.references)
+    rows = [
+        [title_of(line.label), *(_cell(cell, ours, theirs) for cell in line.cells)]
+        for line in comparison.lines
+    ]
+    last = [f"{reference_title(comparison)}, RMSE"]
+    for one in comparison.references:
+        mark = "†" if one.published_is_worse_than_constant else ""
+        published = "" if one.published is None else f" ({number(one.published, theirs)}{mark})"
+        last.append(number(one.rmse, ours) + published)
+    table = markdown_table([axis_title(comparison), *column_titles(comparison)], [*rows, last], "--:")
+    title, claim = _escape(comparison.table.title), _escape(comparison.table.claim)
     return (
-        f"### {exhibit_of(comparison['name'])}: {_escape(comparison['title'])}\n\n"
-        f"The paper says: {_escape(comparison['claim'])} Instances here: {instances_of(comparison)}.\n\n"
-        f"{_to_table(lines)}"
+        f"### {table_title(comparison.table.name)}: {title}\n\n"
+        f"The paper: {claim} Instances here: {instances_text(comparison)}.\n\n{table}"
     )
 
 
-def _cell(cell: dict[str, Any] | None, ours: int, theirs: int) -> str:
+def _cell(cell: Cell | None, ours: int, theirs: int) -> str:
     if cell is None:
         return "–"
-    text = MARKS[cell["mark"]].format(number(cell["gap"], ours))
-    text += ("\\*" if cell["is_as_trained"] else "") + ("†" if cell["is_worse_than_constant"] else "")
-    if cell["published"] is None:
+    text = MARKS[cell.mark].format(number(cell.gap, ours))
+    text += ("\\*" if cell.is_as_trained else "") + ("†" if cell.is_worse_than_constant else "")
+    if cell.published is None:
         return text
-    mark = "†" if cell["published_is_worse_than_constant"] else ""
-    return f"{text} ({MARKS[cell['published_mark']].format(number(cell['published'], theirs))}{mark})"
+    mark = "†" if cell.published_is_worse_than_constant else ""
+    return f"{text} ({MARKS[cell.published_mark].format(number(cell.published, theirs))}{mark})"
 
 
-def _escape(sentence: str) -> str:
-    return SPECIAL.sub(r"\\\1", sentence)
+def _escape(text: str) -> str:
+    return SPECIAL.sub(r"\\\1", text)

@@ -1,108 +1,107 @@
-"""Plots as SVG text: the same input gives the same bytes, and the page's own text colour shows through."""
+"""Plots as SVG text that inherits the text colour of the page around it."""
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from stablemiss.report.tables import percent
+from stablemiss.data import Bools
+from stablemiss.experiments.comparison import Comparison
+from stablemiss.report.text import percent, reference_title, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Mid tones that stand out on white and on near-black alike, told apart by colour-blind readers too.
+# Visible on white and on near-black, and distinguishable with colour blindness.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8a6fd1", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-# Stands for the colour of the text around the plot; no line of the plot uses this very colour.
+# Replaced by the text colour of the page; no line of a plot uses this colour.
 INK = "#010203"
-
 STYLE: dict[Any, Any] = {
     "font.size": 12,
     "svg.fonttype": "none",  # text stays text: searchable, and in the page's font
     "svg.hashsalt": "stablemiss",
-    "text.parse_math": False,  # a dollar in a method's name is a dollar
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    "text.parse_math": False,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
 }
+# Landmarks rather than competitors.
+DASHED = {"linear": "--", "constant": ":"}
 
 
-def gap_plot(table: dict[str, Any]) -> str:
-    """Gap to Optimal against the test level, one line per method; references are dashed.
-
-    Parameters
-    ----------
-    table : dict
-        What `gap_table` computed.
+def gap_plot(comparison: Comparison) -> str:
+    """Gap against the test level, one line per method; shaded: its spread over instances.
 
     Returns
     -------
     str
-        One ``<svg>`` element that scales with its box.
+        One ``<svg>`` element that scales with its container. Its ids are unique to the table.
 
     Examples
     --------
-    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
-    >>> from stablemiss.report.tables import gap_table
-    >>> svg = gap_plot(gap_table([{**row, "method": "ols", "role": "method", "rmse": 12.0}]))
-    >>> svg.startswith("<svg"), svg.rstrip().endswith("</svg>")
-    (True, True)
+    >>> from stablemiss.experiments.budgets import BUDGETS
+    >>> from stablemiss.experiments.comparison import compare
+    >>> from stablemiss.experiments.tables import TABLES
+    >>> gap_plot(compare(TABLES["figure2"], [], BUDGETS["quick"])).startswith("<svg")
+    True
     """
-    # Only a report needs matplotlib; without it tables are still there.
+    # matplotlib is an optional dependency.
     import matplotlib
     from matplotlib.figure import Figure
 
+    reference = reference_title(comparison)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.2, 5.2), layout="constrained")
+        figure = Figure(figsize=(6.2, 5.0), layout="constrained")
         axes = figure.add_subplot()
-        levels = [100 * level for level in table["test_levels"]]
-        trained = 100 * table["train_level"]
-        axes.axvline(trained, color=INK, alpha=0.35, linewidth=1, linestyle=(0, (1, 2)))
-        axes.annotate(
-            f" trained at {percent(table['train_level'])}",
-            (trained, 1.0),
-            xycoords=("data", "axes fraction"),
-            va="bottom",
-            ha="left" if trained < 60 else "right",
-        )
-        for number, line in enumerate(table["methods"]):
-            colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            axes.plot(levels, _gaps(line), color=colour, marker=marker, linewidth=2, label=line["method"])
-        for number, line in enumerate(table["references"]):
-            axes.plot(
-                levels,
-                _gaps(line),
-                color=INK,
-                alpha=0.6,
-                linestyle=("--", ":", "-.")[number % 3],
-                label=line["method"],
-            )
-        axes.axhline(0.0, color=INK, linewidth=1)
-        axes.set_xticks(levels, [percent(level) for level in table["test_levels"]])
+        levels = [column.test_level for column in comparison.columns]
+        for i, line in enumerate(comparison.lines):
+            gaps = [cell.gap if cell else float("nan") for cell in line.cells]
+            style: dict[str, Any] = {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linewidth": 2}
+            if line.label in DASHED:
+                style = {"color": INK, "alpha": 0.6, "linestyle": DASHED[line.label]}
+            axes.plot(levels, gaps, label=title_of(line.label), **style)
+            spreads = [(cell and cell.spread) or 0.0 for cell in line.cells]
+            low, high = ([gap + sign * s for gap, s in zip(gaps, spreads, strict=True)] for sign in (-1, 1))
+            axes.fill_between(levels, low, high, color=style["color"], alpha=0.15, linewidth=0)
+        axes.set_xticks(levels, [percent(level) for level in levels])
         axes.set_xlabel("missing at test")
-        axes.set_ylabel("RMSE minus Optimal's RMSE")
+        axes.set_ylabel(f"RMSE minus {reference}'s RMSE")
+        axes.axhline(0.0, color=INK, linewidth=1)
         axes.grid(axis="y", color=INK, alpha=0.12)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
-        return to_svg(figure, "Gap to Optimal against the test level")
+        svg = _to_svg(figure, f"Gap to {reference} against the test level")
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{comparison.table.name}-", svg)
 
 
-def _gaps(line: dict[str, Any]) -> list[float]:
-    return [float("nan") if cell is None else cell["gap"] for cell in line["cells"]]
+def mask_plot(mask: Bools) -> str:
+    """A mask as an ``<svg>`` element; filled squares are observed values.
 
-
-def to_svg(figure: Figure, title: str) -> str:
-    """One ``<svg>`` element in the page's text colour and as wide as its box; `title` is read aloud."""
-    text = StringIO()
-    figure.savefig(
-        text,
-        format="svg",
-        transparent=True,
-        metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")),
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mask_plot(np.eye(2, dtype=bool)).count("h.9v.9h-.9z")
+    2
+    """
+    squares = "".join(
+        f"M{x} {y}h.9v.9h-.9z" for y, row in enumerate(mask) for x, bit in enumerate(row) if bit
     )
+    n_rows, n_columns = mask.shape
+    return (
+        f'<svg viewBox="-.2 -.2 {n_columns + 0.3:g} {n_rows + 0.3:g}" role="img" '
+        f'aria-label="{n_rows} rows of {n_columns} columns, observed values filled">'
+        f'<rect x="-.1" y="-.1" width="{n_columns + 0.1:g}" height="{n_rows + 0.1:g}" fill="none" '
+        'stroke="currentColor" stroke-width=".1" opacity=".5"/>'
+        f'<path d="{squares}" fill="currentColor"/></svg>'
+    )
+
+
+def _to_svg(figure: Figure, title: str) -> str:
+    """One ``<svg>`` element in the text colour of the page and as wide as its container."""
+    text = StringIO()
+    metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    figure.savefig(text, format="svg", transparent=True, metadata=metadata)
     document = text.getvalue()
     svg = document[document.index("<svg") :].replace(INK, "currentColor")
     head, rest = svg.split(">", 1)

@@ -1,175 +1,204 @@
-"""Rows → everything a report shows, as plain data: what was run, what came out in words, the table."""
+"""Everything that a page about several tables shows, as plain data."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
 
-from stablemiss.report.tables import Row, gap_table, percent
+from stablemiss.experiments.budgets import Budget
+from stablemiss.experiments.comparison import Comparison, compare, mark_best
+from stablemiss.experiments.comparison import Line as TableLine
+from stablemiss.experiments.tables import TABLES, PaperTable
+from stablemiss.missingness import LEVELS
+from stablemiss.report.text import percent, title_of
+from stablemiss.results import Record
+
+SUBJECT = "stablemiss"
 
 
-def summarise(rows: Iterable[Row]) -> dict[str, Any]:
-    """What a report says, before it looks like anything.
+@dataclass(frozen=True)
+class OverviewCell:
+    """Gap as a share of the reference's RMSE, mean over the columns of a table; ours and published."""
+
+    share: float
+    published: float | None
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """One number per method and table; a cell is None unless all columns have a score."""
+
+    names: tuple[str, ...]
+    lines: tuple[TableLine, ...]
+
+
+@dataclass(frozen=True)
+class Duel:
+    """The paper's method against another one, over all tables.
+
+    Attributes
+    ----------
+    label : str
+    n_won, n : int
+        Columns in which the paper's method has the smaller gap, and all columns that have both.
+    clear : (int, int, int)
+        Tables with several instances in which its RMSE is clearly lower, clearly higher, or neither.
+    """
+
+    label: str
+    n_won: int
+    n: int
+    clear: tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds and megabytes of all fits of a label."""
+
+    label: str
+    n: int
+    median_fit: float
+    max_fit: float
+    median_predict: float
+    max_megabytes: float
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a page shows besides the patterns."""
+
+    comparisons: tuple[Comparison, ...]
+    overview: Overview
+    duels: tuple[Duel, ...]
+    settings: tuple[tuple[str, str], ...]
+    timings: tuple[Timing, ...]
+    configurations: tuple[tuple[str, str, str], ...]
+
+
+def summarise(
+    records: Iterable[Record], budget: Budget, tables: Iterable[PaperTable] = tuple(TABLES.values())
+) -> Summary:
+    """Summarise records, whatever their order.
 
     Parameters
     ----------
-    rows : result rows
-        Of one data set, mechanism and training level, as `stablemiss.evaluation.score_under_shift` returns them.
-
-    Returns
-    -------
-    dict
-        ``title``; ``settings`` (pairs of name and value); ``findings`` (sentences); ``table`` (see
-        `gap_table`); ``configurations`` (one dict per method: its parameters, its seconds of fitting).
-
-    Examples
-    --------
-    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.9, "optimal_rmse": 10.0,
-    ...        "n_rows": 100, "n_test_rows": 50, "seed": 0, "config": {}, "fit_seconds": 0.1,
-    ...        "versions": {"python": "3.11"}, "finished": "2025-01-01T00:00:00+00:00"}
-    >>> summary = summarise([
-    ...     {**row, "method": "constant", "role": "reference", "rmse": 30.0},
-    ...     {**row, "method": "ols", "role": "method", "rmse": 12.0},
-    ... ])
-    >>> summary["findings"][0]
-    "ols comes closest to Optimal at every test level: its gap is 20% of Optimal's RMSE."
+    records : iterable of Record
+        Those of other budgets are ignored.
+    budget : Budget
+    tables : iterable of PaperTable
+        Tables without a score or a failure are left out.
     """
-    rows = list(rows)
-    table = gap_table(rows)
-    trained = percent(table["train_level"])
-    return {
-        "title": f"{table['dataset']} under {table['mechanism']}, trained at {trained} missing",
-        "settings": _settings(rows),
-        "findings": [
-            *_who_is_best(table),
-            *_how_the_shift_costs(table),
-            *_who_is_worse_than_constant(table),
-            *_what_linear_leaves(table),
-        ],
-        "table": table,
-        "configurations": _configurations(rows),
-    }
-
-
-def _settings(rows: list[Row]) -> list[tuple[str, str]]:
-    def seen(key: str) -> list[Any]:
-        return list(dict.fromkeys(row[key] for row in rows))
-
-    versions = dict.fromkeys(f"{name} {version}" for row in rows for name, version in row["versions"].items())
-    return [
-        ("Data", ", ".join(seen("dataset"))),
-        ("Missingness mechanism", ", ".join(seen("mechanism"))),
-        ("Missing in training", ", ".join(percent(level) for level in seen("train_level"))),
-        ("Missing at test", ", ".join(percent(level) for level in sorted(seen("test_level")))),
-        (
-            "Rows",
-            " / ".join(f"{n:,} to train" for n in seen("n_rows"))
-            + "; "
-            + " / ".join(f"{n:,} to test" for n in seen("n_test_rows")),
-        ),
-        ("Seed", ", ".join(str(seed) for seed in seen("seed"))),
-        ("Versions", ", ".join(versions)),
-        ("Finished", max(seen("finished"))),
-    ]
-
-
-def _configurations(rows: list[Row]) -> list[dict[str, Any]]:
-    """One line per method; with several seeds, the first one's configuration and the slowest fit."""
-    lines: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        line = lines.setdefault(
-            row["method"],
-            {
-                "method": row["method"],
-                "config": json.dumps(row["config"], ensure_ascii=False),
-                "fit_seconds": None,
-            },
+    records = sorted((one for one in records if one.suite == budget.name), key=lambda one: one.key)
+    if not records:
+        raise ValueError(
+            f"There are no records of the budget {budget.name}. Compute some with: "
+            f"stablemiss reproduce table1 --budget {budget.name}"
         )
-        if row["fit_seconds"] is not None:
-            line["fit_seconds"] = max(line["fit_seconds"] or 0.0, row["fit_seconds"])
-    return list(lines.values())
+    every = [compare(table, records, budget) for table in tables]
+    shown = [one for one in every if one.failures or any(any(line.cells) for line in one.lines)]
+    return Summary(
+        comparisons=tuple(shown),
+        overview=_overview([one for one in shown if not one.table.is_figure]),
+        duels=tuple(_duels([one for one in shown if not one.table.is_figure])),
+        settings=tuple(_settings(records, budget)),
+        timings=tuple(_timings(records)),
+        configurations=tuple(_configurations(records)),
+    )
 
 
-def _who_is_best(table: dict[str, Any]) -> list[str]:
-    wins: dict[str, list[int]] = {}
-    for column in range(len(table["test_levels"])):
-        for line in table["methods"]:
-            if line["cells"][column] and line["cells"][column]["mark"] == "best":
-                wins.setdefault(line["method"], []).append(column)
-    shares = {line["method"]: [cell and cell["share"] for cell in line["cells"]] for line in table["methods"]}
-    where = {
-        name: "every test level" if len(wins) == 1 else _levels(table, columns)
-        for name, columns in wins.items()
-    }
-    return [
-        f"{name} comes closest to Optimal at {where[name]}: its gap is "
-        f"{_range([shares[name][column] for column in columns])} of Optimal's RMSE."
-        for name, columns in wins.items()
-    ]
+def distinct_columns(comparisons: Iterable[Comparison]) -> dict[tuple, tuple[Comparison, int]]:
+    """All columns of some tables; a column that two tables share, such as 50% in tables 1 and 2, once."""
+    columns: dict[tuple, tuple[Comparison, int]] = {}
+    for one in comparisons:
+        table = one.table
+        for number, column in enumerate(one.columns):
+            if one.column(number):
+                key = (table.dataset, table.train_mechanism, table.test_mechanism, column)
+                columns.setdefault(key, (one, number))
+    return columns
 
 
-def _how_the_shift_costs(table: dict[str, Any]) -> list[str]:
-    """Each method where it was trained and where it does worst: the difference is the price of the shift."""
-    levels = table["test_levels"]
-    home = min(range(len(levels)), key=lambda column: abs(levels[column] - table["train_level"]))
-    costs = []
-    for line in table["methods"]:
-        scored = [(cell["share"], column) for column, cell in enumerate(line["cells"]) if cell]
-        if line["cells"][home] and scored:
-            worst, column = max(scored)
-            at_home = _share(line["cells"][home]["share"])
-            costs.append(f"{line['method']} {at_home}, {_share(worst)} (at {percent(levels[column])})")
-    if len(levels) == 1 or not costs:
-        return []
-    return [
-        f"The gap at {percent(levels[home])} missing and at its worst, as a share of Optimal's RMSE: "
-        f"{'; '.join(costs)}."
-    ]
+def _overview(comparisons: Sequence[Comparison]) -> Overview:
+    labels = {line.label: line.is_of_the_paper for one in comparisons for line in one.lines}
+    lines = []
+    for label, is_of_the_paper in labels.items():
+        cells: list[OverviewCell | None] = []
+        for one in comparisons:
+            line = next((line for line in one.lines if line.label == label), None)
+            known = [cell for cell in line.cells if cell is not None] if line else []
+            if line is None or len(known) < len(line.cells) or not known:
+                cells.append(None)
+                continue
+            published = [cell.published_share for cell in known if cell.published_share is not None]
+            mean = fmean(published) if len(published) == len(known) else None
+            cells.append(OverviewCell(fmean(cell.share for cell in known), mean))
+        lines.append(TableLine(label, is_of_the_paper, tuple(cells)))  # type: ignore[arg-type]
+    return Overview(tuple(one.table.name for one in comparisons), tuple(mark_best(lines, "share", "mark")))
 
 
-def _who_is_worse_than_constant(table: dict[str, Any]) -> list[str]:
-    if all(rmse is None for rmse in table["constant_rmse"]):
-        return []
-    worse = {
-        line["method"]: [i for i, cell in enumerate(line["cells"]) if cell and cell["worse_than_constant"]]
-        for line in table["methods"]
-    }
-    named = [f"{name} at {_levels(table, columns)}" for name, columns in worse.items() if columns]
-    if not named:
-        return ["No method is worse than predicting the mean at any test level."]
-    return [f"Worse than predicting the mean: {'; '.join(named)}."]
+def _duels(comparisons: Sequence[Comparison]) -> Iterable[Duel]:
+    columns = [one.column(number) for one, number in distinct_columns(comparisons).values()]
+    for label in dict.fromkeys(label for column in columns for label in column):
+        both = [column for column in columns if label in column and SUBJECT in column]
+        if label == SUBJECT or not both:
+            continue
+        pairs = [pair for one in comparisons for pair in one.pairs if pair.label == label]
+        several = [pair for pair in pairs if pair.is_clear is not None]
+        lower = sum(bool(pair.is_clear) and pair.mean > 0 for pair in several)
+        higher = sum(bool(pair.is_clear) and pair.mean < 0 for pair in several)
+        n_won = sum(column[SUBJECT].gap < column[label].gap for column in both)
+        yield Duel(label, n_won, len(both), (lower, higher, len(several) - lower - higher))
 
 
-def _what_linear_leaves(table: dict[str, Any]) -> list[str]:
-    return [
-        f"A predictor that is linear in the observed cells and knows the true means and covariances leaves "
-        f"{_range([cell['share'] for cell in line['cells'] if cell])} of Optimal's RMSE."
-        for line in table["references"]
-        if line["method"] == "linear"
-    ]
+def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, str]]:
+    sizes: dict[str, set[int]] = {}
+    for record in records:
+        # A run that failed does not know its rows.
+        if record.n_rows is not None:
+            size = f"{record.n_rows:,} training rows of {record.n_features} columns"
+            what = f"{record.dataset}: {size}, {record.n_test_rows:,} test rows"
+            sizes.setdefault(what, set()).add(record.instance)
+    minutes = sum(record.seconds or 0.0 for record in records) / 60
+    late = [one for one in records if (one.fit_seconds or one.seconds or 0.0) > budget.seconds]
+    names = ", ".join(sorted({title_of(one.label) for one in late}))
+    search = f"{budget.n_trials} trials before each fit" if budget.n_trials else "none"
+    yield "Budget", budget.name
+    yield "Data", "; ".join(f"{what} (instances: {len(found)})" for what, found in sorted(sizes.items()))
+    yield "Missing levels", ", ".join(map(percent, budget.levels or LEVELS))
+    yield "Search of hyper-parameters", search
+    yield (
+        "Fits",
+        f"{len(records):,}; " + (f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"),
+    )
+    yield (
+        f"Fits that took longer than {budget.seconds:,.0f} s",
+        f"{len(late)} of {len(records)} ({names})" if late else "none",
+    )
+    yield "Versions", ", ".join(sorted({f"{k} {v}" for one in records for k, v in one.versions.items()}))
+    yield "Digests of the source code", ", ".join(sorted({one.source or "unknown" for one in records}))
+    yield "Last record", max(one.finished for one in records)
 
 
-def _levels(table: dict[str, Any], columns: list[int]) -> str:
-    """Levels in words, neighbours joined: 10–30% and 90%."""
-    runs: list[list[int]] = []
-    for column in columns:
-        if runs and column == runs[-1][-1] + 1:
-            runs[-1].append(column)
-        else:
-            runs.append([column])
-    words = []
-    for run in runs:
-        first, last = percent(table["test_levels"][run[0]]), percent(table["test_levels"][run[-1]])
-        words.append(first if len(run) == 1 else f"{first.removesuffix('%')}–{last}")
-    return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " and " + words[-1]
+def _timings(records: Sequence[Record]) -> list[Timing]:
+    timings = []
+    for label in dict.fromkeys(record.label for record in records):
+        done = [one for one in records if one.label == label and one.failure is None]
+        if done:
+            fits = [one.fit_seconds or 0.0 for one in done]
+            predicting = median(one.predict_seconds or 0.0 for one in done)
+            memory = max(one.peak_memory or 0 for one in done) / 1e6
+            timings.append(Timing(label, len(done), median(fits), max(fits), predicting, memory))
+    return sorted(timings, key=lambda timing: timing.median_fit)
 
 
-def _share(share: float) -> str:
-    """Two figures are all that one run can carry; below ten per cent one decimal is worth reading."""
-    return f"{100 * share:.1f}%" if abs(share) < 0.0995 else f"{100 * share:.0f}%"
-
-
-def _range(shares: list[float]) -> str:
-    low, high = _share(min(shares)), _share(max(shares))
-    return low if low == high else f"{low} to {high}"
+def _configurations(records: Sequence[Record]) -> list[tuple[str, str, str]]:
+    """Label, data sets and parameters of everything that was fitted."""
+    datasets: dict[tuple[str, str], dict[str, None]] = {}
+    for record in records:
+        if record.config:
+            config = json.dumps(record.config, ensure_ascii=False)
+            datasets.setdefault((record.label, config), {})[record.dataset] = None
+    return [(label, ", ".join(names), config) for (label, config), names in sorted(datasets.items())]

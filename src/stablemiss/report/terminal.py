@@ -1,82 +1,100 @@
-"""The table on a terminal of 80 columns."""
+"""A comparison as a table on the terminal."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stablemiss.report.tables import percent
+from stablemiss.experiments.comparison import Cell, Comparison
+from stablemiss.report.text import (
+    axis_title,
+    column_titles,
+    decimals_for,
+    number,
+    reference_title,
+    table_title,
+    title_of,
+)
 
 STYLE = {"best": "bold", "second": "underline", "": ""}
 
 
-def print_table(table: dict[str, Any], console: Console | None = None) -> None:
-    """Print what `gap_table` computed, every number whole, on a terminal however narrow.
+def print_comparison(comparison: Comparison, console: Console | None = None) -> None:
+    """Print a table or figure.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    console : Console, default=None
+        None prints to standard output.
 
     Examples
     --------
     >>> import io
-    >>> from stablemiss.report.tables import gap_table
-    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
-    >>> rows = [{**row, "method": "ols", "role": "method", "rmse": 12.0}]
+    >>> from stablemiss.experiments.budgets import BUDGETS
+    >>> from stablemiss.experiments.comparison import compare
+    >>> from stablemiss.experiments.tables import TABLES
     >>> text = io.StringIO()
-    >>> print_table(gap_table(rows), Console(file=text, width=10))
-    >>> "ols            2.00*" in text.getvalue()
+    >>> print_comparison(compare(TABLES["table1"], [], BUDGETS["quick"]), Console(file=text, width=20))
+    >>> ["Partial", "VAE", "–", "–", "–"] in [line.split() for line in text.getvalue().splitlines()]
     True
     """
-    print_whole(terminal_table(table), console or Console())
-
-
-def print_whole(view: Table, console: Console) -> None:
-    """Print a table that may be wider than the terminal."""
+    console = console or Console()
+    view = _view(comparison)
     unbounded = console.options.update(max_width=10_000)
-    # A terminal that breaks lines too long for it shows all of them; a number cut short misleads.
+    # A terminal wraps lines that are too long for it; a truncated number would mislead.
     console.width = max(console.width, console.measure(view, options=unbounded).maximum)
     console.print(view)
+    for record in comparison.failures:
+        console.print(Text(f"failed: {title_of(record.label)}, instance {record.instance}: {record.failure}"))
 
 
-def terminal_table(table: dict[str, Any]) -> Table:
-    """What `gap_table` computed, for `rich` to print.
-
-    Examples
-    --------
-    >>> from rich.console import Console
-    >>> row = {"dataset": "toy", "mechanism": "MAR", "train_level": 0.1, "test_level": 0.1, "optimal_rmse": 10.0}
-    >>> rows = [{**row, "method": "ols", "role": "method", "rmse": 12.0}]
-    >>> from stablemiss.report.tables import gap_table
-    >>> terminal_table(gap_table(rows)).row_count
-    2
-    """
+def _view(comparison: Comparison) -> Table:
+    reference = reference_title(comparison)
+    ours = decimals_for(one.rmse for one in comparison.references)
+    theirs = decimals_for(one.published for one in comparison.references)
     view = Table(
-        title=f"Gap to Optimal (RMSE minus Optimal's), trained at {percent(table['train_level'])} missing",
-        caption="bold best, underlined second, * as trained, † worse than constant",
+        title=f"{table_title(comparison.table.name)}: {comparison.table.title}\n"
+        f"Gap to {reference} (RMSE minus {reference}'s)",
+        caption="bold best, underlined second of its group, * as trained, † worse than constant",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
         show_edge=False,
     )
-    view.add_column("tested at", no_wrap=True)
-    for level in table["test_levels"]:
-        view.add_column(percent(level), justify="right", no_wrap=True)
-    for line in table["methods"]:
-        view.add_row(Text(line["method"]), *(_cell(cell, table["decimals"]) for cell in line["cells"]))
+    view.add_column(axis_title(comparison), no_wrap=True)
+    for title in column_titles(comparison):
+        view.add_column(title, justify="right", no_wrap=True)
+    previous = None
+    for line in comparison.lines:
+        if previous is not None and previous.is_of_the_paper != line.is_of_the_paper:
+            view.add_section()
+        previous = line
+        view.add_row(Text(title_of(line.label)), *(_gap(cell, ours) for cell in line.cells))
+        if any(cell and cell.published is not None for cell in line.cells):
+            view.add_row("  published", *(_published(cell, theirs) for cell in line.cells), style="dim")
     view.add_section()
-    for line in table["references"]:
-        view.add_row(
-            Text(line["method"]), *(_cell(cell, table["decimals"]) for cell in line["cells"]), style="dim"
-        )
-    view.add_row(
-        "Optimal, RMSE", *(f"{rmse:.{table['decimals']}f}" for rmse in table["optimal_rmse"]), style="dim"
-    )
+    view.add_row(f"{reference}, RMSE", *(number(one.rmse, ours) for one in comparison.references))
+    if any(one.published is not None for one in comparison.references):
+        marks = ["†" if one.published_is_worse_than_constant else "" for one in comparison.references]
+        cells = [number(one.published, theirs) for one in comparison.references]
+        view.add_row("  published", *map("".join, zip(cells, marks, strict=True)), style="dim")
+    if any(value is not None for value in comparison.agreement):
+        view.add_row("rank agreement", *(number(value, 2) for value in comparison.agreement))
     return view
 
 
-def _cell(cell: dict[str, Any] | None, decimals: int) -> Text:
+def _gap(cell: Cell | None, decimals: int) -> Text:
     if cell is None:
         return Text("–")
-    # Only the number carries the style: an underline must not run on into the padding or the marks.
-    text = Text().append(f"{cell['gap']:.{decimals}f}", style=STYLE[cell["mark"]])
-    return text.append(("*" if cell["same_level"] else "") + ("†" if cell["worse_than_constant"] else ""))
+    # Only the number is styled: an underline must not extend into the padding or the marks.
+    text = Text().append(number(cell.gap, decimals), style=STYLE[cell.mark])
+    return text.append(("*" if cell.is_as_trained else "") + ("†" if cell.is_worse_than_constant else ""))
+
+
+def _published(cell: Cell | None, decimals: int) -> Text:
+    if cell is None:
+        return Text("–")
+    text = Text().append(number(cell.published, decimals), style=STYLE[cell.published_mark])
+    return text.append("†" if cell.published_is_worse_than_constant else "")

@@ -1,0 +1,196 @@
+"""What AnyMask costs: time to fit and to predict beside LightGBM, memory, and how both grow with rows.
+
+The first table shows King County house sales under the mechanism "train" of the shift suite (17,290 rows, 18
+columns; a synthetic table of that shape if STABLEMISS_DATA is not set): times as ratios to LightGBM with early
+stopping in the same repeat. Processor time excludes other processes. The second table shows synthetic tables
+of 18 columns and growing numbers of rows. Each fit runs in a process of its own, so that its peak memory is its
+own: the most it held, minus what it held after its imports, including the table. The bar is 4 × the table + 1 GiB.
+
+Records are stored as they are ready and not measured again unless --again is given.
+
+    python benchmarks/cost.py [--repeats 3] [--rows 10000 100000 1000000] [--models …] [--only-print]
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+from common import fill, in_own_process, make_parser, open_store
+
+from stablemiss import AnyMaskRegressor, MissingRegressor
+from stablemiss.data import Floats
+from stablemiss.datasets import load_house_sales
+from stablemiss.evaluation.regret import TRAIN, shift_suite
+from stablemiss.methods import Boosting
+from stablemiss.missingness import MCARIndependent, Only
+from stablemiss.report.markdown import markdown_table
+from stablemiss.results import Record
+from stablemiss.results.provenance import describe, peak_memory, provenance
+
+STORE = open_store("cost")
+HOUSE, SYNTHETIC = "house", "synthetic"
+HOUSE_ROWS, N_COLUMNS = 17_290, 18
+N_PREDICTED = 100_000
+LIGHTGBM = "LightGBM"
+MODELS: dict[str, Callable[[int], Any]] = {
+    LIGHTGBM: lambda seed: MissingRegressor(Boosting(), random_state=seed, on_unseen_missing="ignore"),
+    "AnyMask, fast": lambda seed: AnyMaskRegressor(budget="fast", random_state=seed),
+    "AnyMask": lambda seed: AnyMaskRegressor(random_state=seed),
+}
+
+
+class Job(NamedTuple):
+    """One fit of one model to one table."""
+
+    table: str
+    n_rows: int
+    model: str
+    repeat: int
+
+    def record(self, **fields: Any) -> Record:
+        return Record(
+            suite="cost",
+            dataset=f"{self.table} {self.n_rows}",
+            mechanism="train",
+            level=None,
+            instance=self.repeat,
+            label=self.model,
+            seed=self.repeat,
+            n_rows=self.n_rows,
+            metric="seconds",
+            **fields,
+        )
+
+
+def write_table(table: str, n_rows: int, folder: str) -> None:
+    """Write X.npy, y.npy and rows to predict, in a process whose memory is freed with it."""
+    rng = np.random.default_rng(n_rows)
+    if table == HOUSE and "STABLEMISS_DATA" in os.environ:
+        house = load_house_sales(n_features=N_COLUMNS)
+        rows = rng.permutation(len(house.X))[:n_rows]
+        X, y = house.X[rows], house.y[rows]
+        mechanism = shift_suite(X, y, rng)[TRAIN]
+    else:
+        # Correlated columns, some skewed or discrete, and a non-linear target with interactions.
+        factors = rng.normal(size=(n_rows, 6))
+        X = factors @ rng.normal(size=(6, N_COLUMNS)) / 2 + rng.normal(size=(n_rows, N_COLUMNS)) / 2
+        X[:, :4] = np.exp(X[:, :4])
+        X[:, 4:8] = np.round(X[:, 4:8])
+        y = X[:, 8] * (X[:, 4] > 0) + np.sin(2 * X[:, 9]) + np.log1p(X[:, 0]) + X[:, 10:] @ rng.normal(size=8)
+        y += 0.5 * rng.normal(size=n_rows)
+        mechanism = Only(MCARIndependent(0.3, spread=0), range(0, N_COLUMNS, 2))
+    masked = mechanism.hide(X, rng)
+    np.save(f"{folder}/X.npy", masked)
+    np.save(f"{folder}/y.npy", y)
+    # To be predicted under masks that training did not have.
+    new = X[rng.integers(n_rows, size=N_PREDICTED)]
+    np.save(f"{folder}/new.npy", MCARIndependent(0.5).hide(new, rng))
+
+
+def measure(job: Job, folder: str) -> Record:
+    """Times in seconds and memory in bytes of one fit, in the process that calls it."""
+    model = MODELS[job.model](job.repeat)
+    after_imports = peak_memory()
+    X, y = np.load(f"{folder}/X.npy"), np.load(f"{folder}/y.npy")
+    start, start_work = perf_counter(), process_time()
+    model.fit(X, y)
+    fit_seconds, fit_work = perf_counter() - start, process_time() - start_work
+    fit_memory = peak_memory() - after_imports
+    new = np.load(f"{folder}/new.npy")
+    alone = [seconds_to_predict(model, new[row : row + 1]) for row in range(50)]
+    # The minimum: other processes can only add time.
+    predict_seconds = min(seconds_to_predict(model, new) for _ in range(3))
+    return job.record(
+        fit_seconds=fit_seconds,
+        predict_seconds=predict_seconds,
+        peak_memory=fit_memory,
+        config=describe(model),
+        extra={
+            "fit_work_seconds": fit_work,
+            "row_seconds": float(np.median(alone)),
+            "table_memory": X.nbytes,
+            "n_cpus": os.cpu_count(),
+            "load": os.getloadavg()[0],
+        },
+        **provenance(),
+    )
+
+
+def seconds_to_predict(model: Any, X: Floats) -> float:
+    start = perf_counter()
+    model.predict(X)
+    return perf_counter() - start
+
+
+def beside_lightgbm(records: list[Record]) -> str:
+    """Median ratios to LightGBM in the same repeat."""
+    records = [one for one in records if one.dataset.startswith(HOUSE)]
+    plain = {one.instance: one for one in records if one.label == LIGHTGBM}
+    rows = []
+    for model in dict.fromkeys(one.label for one in records):
+        own = [one for one in records if one.label == model and one.instance in plain]
+        if not own:
+            continue
+        fit = np.median([one.fit_seconds / plain[one.instance].fit_seconds for one in own])
+        work = np.median(
+            [one.extra["fit_work_seconds"] / plain[one.instance].extra["fit_work_seconds"] for one in own]
+        )
+        predict = np.median([one.predict_seconds / plain[one.instance].predict_seconds for one in own])
+        alone = 1000 * np.median([one.extra["row_seconds"] for one in own])
+        times = [f"{len(own)}", f"{fit:.1f}×", f"{work:.1f}×", f"{predict:.1f}×", f"{alone:.1f} ms"]
+        rows.append([model, *times, memory(max(own, key=lambda one: one.peak_memory or 0))])
+    heads = ["model", "repeats", "fit", "its processor time", f"predict {N_PREDICTED:,} rows", "one row"]
+    return markdown_table([*heads, "memory of fit (bar)"], rows)
+
+
+def against_rows(records: list[Record]) -> str:
+    """Time per row and memory for growing tables."""
+    records = [one for one in records if one.dataset.startswith(SYNTHETIC)]
+    rows = [
+        [
+            one.label,
+            f"{one.n_rows:,}",
+            f"{one.fit_seconds:.0f} s",
+            f"{1e6 * one.extra['fit_work_seconds'] / one.n_rows:.0f} µs",
+            memory(one),
+        ]
+        for one in sorted(records, key=lambda one: (one.label, one.n_rows, one.instance))
+    ]
+    return markdown_table(["model", "rows", "fit", "processor time per row", "memory of fit (bar)"], rows)
+
+
+def memory(record: Record) -> str:
+    bar = 4 * record.extra["table_memory"] + 2**30
+    return f"{(record.peak_memory or 0) / 2**20:,.0f} MiB ({bar / 2**20:,.0f} MiB)"
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--repeats", type=int, default=3, help="fits of each model to the first table")
+    parser.add_argument("--rows", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--again", action="store_true", help="measure stored runs again")
+    options = parser.parse_args()
+    jobs = [Job(HOUSE, HOUSE_ROWS, model, n) for n in range(options.repeats) for model in options.models]
+    jobs += [Job(SYNTHETIC, n_rows, model, 0) for n_rows in options.rows for model in options.models]
+    for job in [] if options.only_print else jobs:
+        if not options.again and job.record().key in {record.key for record in STORE.records()}:
+            continue
+        print(f"{job.table}, {job.n_rows:,} rows: {job.model}, repeat {job.repeat}", flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            in_own_process(write_table, job.table, job.n_rows, folder)
+            record = in_own_process(measure, job, folder)
+        with STORE.appending() as append:
+            append(record)
+    text = f"{beside_lightgbm(STORE.records())}\n\n{against_rows(STORE.records())}"
+    print(f"\n{text}")
+    fill("docs/methods/anymask.md", "cost", text)
+
+
+if __name__ == "__main__":
+    main()

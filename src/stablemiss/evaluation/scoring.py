@@ -1,0 +1,110 @@
+"""Fit a model once and score it under many missingness mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier
+from sklearn.metrics import log_loss, root_mean_squared_error
+
+from stablemiss.data import Floats
+from stablemiss.progress import NullProgress, Progress
+from stablemiss.results import Score
+
+
+@dataclass(frozen=True, order=True)
+class TestSetting:
+    """How test rows lose values: a mechanism's name, and its level (None where the name says all)."""
+
+    # Not a test class, whatever pytest concludes from its name.
+    __test__: ClassVar[bool] = False
+
+    mechanism: str
+    level: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TestSets:
+    """The same test rows under several mechanisms.
+
+    Attributes
+    ----------
+    X : dict
+        TestSetting → (n, d) rows with NaN where missing.
+    y : (n,)
+        Their targets.
+    """
+
+    __test__: ClassVar[bool] = False
+
+    X: Mapping[TestSetting, Floats]
+    y: NDArray
+
+
+class Scores(NamedTuple):
+    """What `fit_and_score` returns."""
+
+    scores: tuple[Score, ...]
+    metric: str
+    fit_seconds: float
+    predict_seconds: float
+
+
+def fit_and_score(
+    model: Any, X: NDArray, y: NDArray, tests: TestSets, progress: Progress | None = None
+) -> Scores:
+    """Fit a model once, then score it on the test rows under each mechanism.
+
+    Parameters
+    ----------
+    model : estimator
+        Any scikit-learn estimator that accepts NaN. It is fitted in place.
+    X : (n, d)
+        Training rows, NaN where missing.
+    y : (n,)
+        Their targets.
+    tests : TestSets
+    progress : Progress, default=None
+        Updated after each test setting.
+
+    Returns
+    -------
+    Scores
+        RMSE for regressors, log loss of the class probabilities for classifiers.
+
+    Examples
+    --------
+    >>> from stablemiss import MissingRegressor
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> missing = np.where([True, False], np.nan, X)
+    >>> tests = TestSets({TestSetting("clean"): X, TestSetting("first column missing"): missing}, X.sum(axis=1))
+    >>> model = MissingRegressor("ols", random_state=0, on_unseen_missing="ignore")
+    >>> [round(score.error, 1) for score in fit_and_score(model, X, X.sum(axis=1), tests).scores]
+    [0.0, 0.9]
+    """
+    progress = progress or NullProgress()
+    start = perf_counter()
+    model.fit(X, y)
+    fit_seconds = perf_counter() - start
+    scores = []
+    for done, (setting, rows) in enumerate(tests.X.items(), start=1):
+        start = perf_counter()
+        error = _error(model, rows, tests.y)
+        scores.append(Score(setting.mechanism, setting.level, error, perf_counter() - start))
+        progress.update(done, f"tested under {setting.mechanism}")
+    metric = "log loss" if is_classifier(model) else "rmse"
+    return Scores(tuple(scores), metric, fit_seconds, sum(score.predict_seconds or 0.0 for score in scores))
+
+
+def _error(model: Any, X: Floats, y: NDArray) -> float:
+    if is_classifier(model):
+        return float(log_loss(y, model.predict_proba(X), labels=model.classes_))
+    prediction = model.predict(X)
+    if not np.isfinite(prediction).all():
+        raise FloatingPointError("Some predictions are not finite.")
+    return float(root_mean_squared_error(y, prediction))

@@ -1,0 +1,137 @@
+"""Execute a run and return its record: the one function that workers call, wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import Any
+
+from sklearn.base import BaseEstimator, RegressorMixin
+from threadpoolctl import threadpool_limits
+
+from stablemiss.base.search_space import Choice, Space
+from stablemiss.data import Floats
+from stablemiss.estimators import MissingRegressor
+from stablemiss.estimators.missing import to_method_with
+from stablemiss.evaluation import fit_and_score
+from stablemiss.experiments.budgets import LABELS, NONLINEAR
+from stablemiss.experiments.problem import Problem, draw_problem
+from stablemiss.experiments.runs import Run
+from stablemiss.experiments.tables import OPTIMAL
+from stablemiss.progress import Progress
+from stablemiss.results import Record
+from stablemiss.results.provenance import describe, peak_memory, provenance, reset_peak_memory
+from stablemiss.torch_state import torch_threads
+
+# Values of these parameters with which a predictor is linear.
+LINEAR_VALUES: dict[str, Any] = {"hidden": (), "architecture": "linear"}
+
+
+def execute(run: Run, n_threads: int | None = 1, progress: Progress | None = None) -> Record:
+    """Fit and test. An exception becomes the record's `failure`.
+
+    Parameters
+    ----------
+    run : Run
+    n_threads : int, default=1
+        Threads of a fit. One thread each, because runs are executed side by side and a score must not depend
+        on how many there are. None leaves the choice to the libraries.
+    progress : Progress, default=None
+        Updated after each test.
+    """
+    start = datetime.now(UTC)
+    reset_peak_memory()
+    outcome: dict[str, Any]
+    try:
+        with threadpool_limits(n_threads) if n_threads else nullcontext(), torch_threads(n_threads):
+            outcome = _score(run, progress)
+    except Exception as error:
+        outcome = {"failure": f"{type(error).__name__}: {error}"}
+    seconds = (datetime.now(UTC) - start).total_seconds()
+    return run.record(**outcome, peak_memory=peak_memory(), seconds=seconds, **provenance())
+
+
+class KnownPredictor(RegressorMixin, BaseEstimator):
+    """The exact predictor of a population, as an estimator that has nothing to fit."""
+
+    def __init__(self, predictor: Callable[[Floats], Floats]):
+        self.predictor = predictor
+
+    def fit(self, X: Floats, y: Floats) -> KnownPredictor:
+        return self
+
+    def predict(self, X: Floats) -> Floats:
+        return self.predictor(X)
+
+
+def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
+    problem = draw_problem(run)
+    model, config = _model(run, problem)
+    result = fit_and_score(model, problem.X, problem.y, problem.tests, progress)
+    return {
+        **result._asdict(),
+        "config": config,
+        "n_rows": len(problem.y),
+        "n_test_rows": len(problem.tests.y),
+        "n_features": problem.X.shape[1],
+    }
+
+
+def _model(run: Run, problem: Problem) -> tuple[Any, dict[str, Any]]:
+    """The estimator of a run, after a search if the budget asks for one, and its parameters."""
+    method = run.method()
+    if method is None:
+        if problem.population is None:
+            raise ValueError(f"The best predictor for {run.dataset} is not known.")
+        known = problem.population
+        return KnownPredictor(known.bayes if run.label == OPTIMAL else known.linear_bayes), {}
+    model = MissingRegressor(
+        method,
+        random_state=run.seed,
+        validation_fraction=problem.validation_fraction,
+        # The shift is what is measured here.
+        on_unseen_missing="ignore",
+    )
+    space = searched_space(run.label, method.space, run.is_real)
+    if run.budget.n_trials and space:
+        # optuna is an optional dependency.
+        from stablemiss.tuning import tune
+
+        tuned = tune(
+            model,
+            problem.X,
+            problem.y,
+            n_trials=run.budget.n_trials,
+            space=space,
+            random_state=run.seed,
+        )
+        model = tuned.estimator()
+    return model, describe(to_method_with(model.method, model.params))
+
+
+def searched_space(label: str, space: Space, is_real: bool) -> Space:
+    """The part of a method's search space that leaves a label what it is.
+
+    Examples
+    --------
+    >>> space = {"hidden": Choice((), (128,), (512,))}
+    >>> searched_space("stablenet", space, is_real=True)
+    {'hidden': Choice(values=((128,), (512,)))}
+    >>> searched_space("stablenet", space, is_real=False)
+    {}
+    """
+    name, defining = LABELS[label]
+    # PAPER: predictors are linear on synthetic data, networks on real data; NeuMiss may be either everywhere.
+    fixed = set() if name == "neumiss" else {*NONLINEAR.get(name, {})}
+    searched: Space = {}
+    for key, choice in space.items():
+        if key in defining:
+            continue
+        if key in fixed and isinstance(choice, Choice):
+            values = [value for value in choice.values if value != LINEAR_VALUES[key]]
+            if is_real and len(values) > 1:
+                searched[key] = Choice(*values)
+        else:
+            searched[key] = choice
+    return searched

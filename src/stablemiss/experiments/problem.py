@@ -1,0 +1,100 @@
+"""Training and test rows of a run, drawn or loaded, split and masked; all from the run's seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stablemiss.data import Floats
+from stablemiss.datasets import (
+    Population,
+    load_house_sales,
+    make_gaussian,
+    make_gaussian_ind,
+    make_gaussian_mix,
+)
+from stablemiss.evaluation import TestSets
+from stablemiss.missingness import MECHANISMS
+from stablemiss.seeding import Rng
+
+if TYPE_CHECKING:
+    from stablemiss.experiments.runs import Run
+
+POPULATIONS: dict[str, Callable[..., Population]] = {
+    "gaussian": make_gaussian,
+    "gaussian_ind": make_gaussian_ind,
+    "gaussian_mix": make_gaussian_mix,
+}
+DATASETS = (*POPULATIONS, "house_sales")
+# PAPER: 90% of a real table to train, 5% to validate, 5% to test.
+TEST_FRACTION, VALIDATION_FRACTION = 0.05, 0.05 / 0.95
+SYNTHETIC_VALIDATION_FRACTION = 0.15
+
+
+class Problem(NamedTuple):
+    """Training rows and test rows.
+
+    Attributes
+    ----------
+    X, y : (n, d), (n,)
+        Training rows, NaN where missing, and their targets.
+    tests : TestSets
+        The test rows under each test setting.
+    validation_fraction : float
+    population : Population or None
+        The distribution of the rows, if it is known.
+    """
+
+    X: Floats
+    y: Floats
+    tests: TestSets
+    validation_fraction: float
+    population: Population | None
+
+
+def draw_problem(run: Run) -> Problem:
+    """The rows of a run. Runs that differ only in their label get identical rows.
+
+    Each mechanism is fitted once, on the complete training rows; between training and test only its level
+    changes.
+    """
+    budget = run.budget
+    train_seed, test_seed, mask_seed = np.random.SeedSequence(run.seed).spawn(3)
+    rng, test_rng = np.random.default_rng(train_seed), np.random.default_rng(test_seed)
+    population = None
+    validation_fraction = VALIDATION_FRACTION
+    if run.dataset in POPULATIONS:
+        population = POPULATIONS[run.dataset](budget.n_features, random_state=run.seed)
+        X, y = population.draw(budget.n_rows, rng)
+        X_test, y_test = population.draw(budget.n_test_rows, test_rng)
+        validation_fraction = SYNTHETIC_VALIDATION_FRACTION
+    else:
+        X, y, X_test, y_test = _split_house_sales(rng, budget.n_real_rows)
+    names = list(dict.fromkeys([run.mechanism, *(test.mechanism for test in run.tests)]))
+    mechanisms = {
+        name: MECHANISMS[name](run.level).fit(
+            X, _mechanism_rng(run, name) if budget.seeds_mechanisms else rng
+        )
+        for name in names
+    }
+    masked = mechanisms[run.mechanism].hide(X, rng)
+    # Every level starts from the same random numbers: values missing at 20% are nearly all missing at 30% too.
+    tests = {
+        test: mechanisms[test.mechanism].at(test.level or 0.0).hide(X_test, np.random.default_rng(mask_seed))
+        for test in run.tests
+    }
+    return Problem(masked, y, TestSets(tests, y_test), validation_fraction, population)
+
+
+def _mechanism_rng(run: Run, name: str) -> Rng:
+    return np.random.default_rng([run.seed, list(MECHANISMS).index(name)])
+
+
+def _split_house_sales(rng: Rng, max_rows: int | None) -> Sequence[Floats]:
+    table = load_house_sales()
+    order = rng.permutation(len(table.y))
+    n_test = round(TEST_FRACTION * len(order))
+    test, train = order[:n_test], order[n_test:][:max_rows]
+    return table.X[train], table.y[train], table.X[test], table.y[test]

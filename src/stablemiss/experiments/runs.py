@@ -1,0 +1,162 @@
+"""Which runs the tables and figures need. A run that several of them need is made once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from stablemiss.base.method import Method
+from stablemiss.evaluation import TestSetting
+from stablemiss.experiments.budgets import LABELS, Budget, settings_of
+from stablemiss.experiments.problem import POPULATIONS
+from stablemiss.experiments.tables import CONSTANT, LINEAR, OPTIMAL, TABLES, PaperTable
+from stablemiss.methods import METHODS
+from stablemiss.results import Record
+from stablemiss.results.provenance import describe
+
+
+class _Fit(NamedTuple):
+    """What identifies a run within a budget."""
+
+    dataset: str
+    mechanism: str
+    level: float
+    instance: int
+    label: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit and its tests.
+
+    Attributes
+    ----------
+    budget : Budget
+    dataset : str
+    mechanism : str
+        Missingness mechanism of the training rows.
+    level : float
+        Its missing rate.
+    instance : int
+        Number of the population, or of the split of a real table.
+    label : str
+        What is fitted, one of `stablemiss.experiments.budgets.LABELS`, or "optimal" or "linear", which only a
+        synthetic population knows.
+    tests : tuple of TestSetting
+        Every test that any table or figure asks for.
+    """
+
+    budget: Budget
+    dataset: str
+    mechanism: str
+    level: float
+    instance: int
+    label: str
+    tests: tuple[TestSetting, ...] = ()
+
+    @property
+    def seed(self) -> int:
+        return self.budget.first_seed + self.instance
+
+    @property
+    def is_real(self) -> bool:
+        """Whether the rows come from a real table, whose best predictor is not known."""
+        return self.dataset not in POPULATIONS
+
+    def method(self) -> Method | None:
+        """The method that is fitted; None for the exact predictors of a population."""
+        if self.label in (OPTIMAL, LINEAR):
+            return None
+        name, settings = settings_of(self.label, self.mechanism, self.is_real, self.budget)
+        method = METHODS[name]
+        return method(**{**(method.brief if self.budget.is_brief else {}), **settings})
+
+    def settings(self) -> dict[str, Any]:
+        """Everything that determines the scores besides the key of the record."""
+        method = self.method()
+        return {
+            "method": None if method is None else describe(method),
+            "n_features": self.budget.n_features,
+            "n_rows": self.budget.n_rows,
+            "n_test_rows": self.budget.n_test_rows,
+            "n_real_rows": self.budget.n_real_rows,
+            "n_trials": self.budget.n_trials,
+            "seed": self.seed,
+        }
+
+    def record(self, **fields: Any) -> Record:
+        """A record of this run with further fields."""
+        return Record(
+            suite=self.budget.name,
+            dataset=self.dataset,
+            mechanism=self.mechanism,
+            level=self.level,
+            instance=self.instance,
+            label=self.label,
+            seed=self.seed,
+            settings=self.settings(),
+            **fields,
+        )
+
+    @property
+    def key(self) -> str:
+        """The key of the run's record."""
+        return Record(self.budget.name, *self._fit(), seed=self.seed).key
+
+    def is_done_by(self, record: Record) -> bool:
+        """Whether a record is of this run, with the same settings, and either complete or a failure."""
+        if record.key != self.key or record.settings != self.settings():
+            return False
+        scored = {TestSetting(score.mechanism, score.level) for score in record.scores}
+        return record.failure is not None or scored >= set(self.tests)
+
+    def _fit(self) -> _Fit:
+        return _Fit(self.dataset, self.mechanism, self.level, self.instance, self.label)
+
+
+def plan_runs(
+    names: Iterable[str],
+    budget: Budget,
+    labels: Iterable[str] = tuple(LABELS),
+    tables: Mapping[str, PaperTable] = TABLES,
+) -> list[Run]:
+    """The runs behind some tables and figures, first instances first.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names in `tables`.
+    budget : Budget
+    labels : iterable of str
+        Labels to fit. References and the constant are always added.
+    tables : dict, default=TABLES
+        All tables whose tests a run should cover, so that a later table finds its scores.
+
+    Examples
+    --------
+    >>> from stablemiss.experiments.budgets import BUDGETS
+    >>> run = plan_runs(["table2"], BUDGETS["standard"], labels=["ols"])[1]
+    >>> run.label, run.level, len(run.tests)
+    ('linear', 0.1, 2)
+    """
+    names, labels = set(names), set(labels)
+    tests: dict[_Fit, set[TestSetting]] = {}
+    wanted: set[_Fit] = set()
+    for table in tables.values():
+        always = {table.reference, LINEAR, CONSTANT}
+        for fit, test in _needs(table, budget):
+            tests.setdefault(fit, set()).add(test)
+            if table.name in names and fit.label in labels | always:
+                wanted.add(fit)
+    order = sorted(wanted, key=lambda fit: (fit.instance, fit.dataset, fit.mechanism, fit.level, fit.label))
+    return [Run(budget, *fit, tests=tuple(sorted(tests[fit]))) for fit in order]
+
+
+def _needs(table: PaperTable, budget: Budget) -> Iterator[tuple[_Fit, TestSetting]]:
+    for instance in budget.instances(table):
+        for column in budget.columns(table):
+            test = TestSetting(table.test_mechanism, column.test_level)
+            fits = [(label, column.train_level) for label in table.methods]
+            for label, level in [*fits, (table.reference, table.reference_level(column))]:
+                yield _Fit(table.dataset, table.train_mechanism, level, instance, label), test

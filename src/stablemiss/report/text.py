@@ -1,0 +1,110 @@
+"""Names and numbers as every view writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stablemiss.experiments.comparison import Comparison
+from stablemiss.experiments.published import NAMES
+
+# Label → display name. The paper's methods have the paper's names. No commas: names are listed in sentences.
+TITLES = {
+    **NAMES,
+    "stablemiss_full": "StableMiss full",
+    "stablemiss_intra": "StableMiss only intra",
+    "stablemiss_inter": "StableMiss only inter",
+    "stablemiss_unweighted": "StableMiss unweighted",
+    "ols": "OLS",
+    "em_mixture": "EM mixture",
+    "boosting": "LightGBM",
+    "boosting_masked_copies": "LightGBM on masked copies",
+    "anymask": "AnyMask",
+    "anymask_fast": "AnyMask fast",
+    "optimal": "Optimal",
+}
+
+
+def title_of(label: str) -> str:
+    """Display name of a label.
+
+    Examples
+    --------
+    >>> title_of("boosting"), title_of("constant")
+    ('LightGBM', 'constant')
+    """
+    return TITLES.get(label, label)
+
+
+def table_title(name: str) -> str:
+    """Display name of a table or figure.
+
+    Examples
+    --------
+    >>> table_title("table11"), table_title("demo")
+    ('Table 11', 'Demo')
+    """
+    word = name.rstrip("0123456789")
+    return f"{word.capitalize()} {name[len(word) :]}".strip()
+
+
+def reference_title(comparison: Comparison) -> str:
+    """Display name of the reference; the paper writes "-ID" for a StableMiss trained at the test level."""
+    return title_of(comparison.table.reference) + ("-ID" if comparison.table.reference_in_place else "")
+
+
+def column_titles(comparison: Comparison) -> list[str]:
+    """The level of each column."""
+    return [percent(comparison.table.column_level(column)) for column in comparison.columns]
+
+
+def axis_title(comparison: Comparison) -> str:
+    """What the levels of the columns mean."""
+    if len({column.train_level for column in comparison.columns}) == 1:
+        return "tested at"
+    same = len({column.test_level for column in comparison.columns}) == 1
+    return "trained at" if same else "trained and tested at"
+
+
+def instances_text(comparison: Comparison) -> str:
+    """Number of instances behind the columns, such as "3", "1 of 3" or "1–2 of 3"."""
+    counts = [len(instances) for instances in comparison.instances if instances] or [0]
+    between = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+    return between if min(counts) == comparison.n_instances else f"{between} of {comparison.n_instances}"
+
+
+def decimals_for(references: Iterable[float | None]) -> int:
+    """Decimals that distinguish gaps, given the size of the reference's errors."""
+    return 0 if max((rmse for rmse in references if rmse is not None), default=0.0) >= 100 else 2
+
+
+def number(value: float | None, decimals: int) -> str:
+    """A number with a true minus sign and no negative zero; a dash for None.
+
+    Examples
+    --------
+    >>> number(-12.5, 1), number(-0.001, 2), number(None, 2)
+    ('−12.5', '0.00', '–')
+    """
+    return "–" if value is None else f"{value:z.{decimals}f}".replace("-", "−")
+
+
+def share(value: float | None) -> str:
+    """A measured share in percent, with one decimal.
+
+    Examples
+    --------
+    >>> share(0.1234), share(-0.02)
+    ('12.3%', '−2.0%')
+    """
+    return "–" if value is None else f"{number(100 * value, 1)}%"
+
+
+def percent(level: float) -> str:
+    """A level as people write it.
+
+    Examples
+    --------
+    >>> percent(0.1), percent(0.125)
+    ('10%', '12.5%')
+    """
+    return f"{round(100 * level, 6):g}%"

@@ -1,0 +1,105 @@
+"""Where a result comes from: parameters, versions, source code, memory."""
+
+from __future__ import annotations
+
+import math
+import platform
+import resource
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("stablemiss", "numpy", "scipy", "torch", "scikit-learn", "lightgbm")
+
+
+def provenance() -> dict[str, Any]:
+    """Fields that every record carries: versions, digest of the source code, time.
+
+    Examples
+    --------
+    >>> sorted(provenance())
+    ['finished', 'source', 'versions']
+    """
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"versions": versions(), "source": source_digest(), "finished": finished}
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of every package that can change a score.
+
+    Examples
+    --------
+    >>> sorted(versions())
+    ['lightgbm', 'numpy', 'python', 'scikit-learn', 'scipy', 'stablemiss', 'torch']
+    """
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+
+
+@cache
+def source_digest() -> str:
+    """Twelve hexadecimal digits that change with any line of this package's source code.
+
+    Examples
+    --------
+    >>> len(source_digest())
+    12
+    """
+    folder = Path(__file__).parents[1]
+    digest = sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def describe(thing: Any) -> Any:
+    """Parameters of an object as dictionaries, lists, numbers and strings, which JSON can hold.
+
+    Estimators, methods and dataclasses (mechanisms, architectures) become their class name and their
+    parameters. Anything else without a JSON form becomes its `repr`.
+
+    Examples
+    --------
+    >>> from stablemiss.methods import Boosting
+    >>> describe(Boosting(masked_copies=6))["masked_copies"]
+    6
+    """
+    if thing is None or isinstance(thing, bool | int | str):
+        return thing
+    if isinstance(thing, float):
+        # JSON has no NaN and no infinity.
+        return thing if math.isfinite(thing) else str(thing)
+    if isinstance(thing, Mapping):
+        return {str(key): describe(value) for key, value in thing.items()}
+    if isinstance(thing, list | tuple):
+        return [describe(value) for value in thing]
+    if hasattr(thing, "get_params") and not isinstance(thing, type):
+        parameters = thing.get_params(deep=False)
+    elif is_dataclass(thing) and not isinstance(thing, type):
+        # Fields that are excluded from the repr hold what was fitted, not parameters.
+        parameters = {field.name: getattr(thing, field.name) for field in fields(thing) if field.repr}
+    else:
+        return repr(thing)
+    return {"class": type(thing).__name__, **{name: describe(value) for name, value in parameters.items()}}
+
+
+def reset_peak_memory() -> None:
+    """Start the measurement of `peak_memory` again, where the operating system can do that."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory() -> int:
+    """The most bytes this process has held since `reset_peak_memory`, or since it started."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    unit = 1 if platform.system() == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
