@@ -1,36 +1,32 @@
-"""`stablemiss reproduce`: a table in the terminal, rows in a folder, one sentence for mistakes."""
+"""`stablemiss reproduce`: a table in the terminal, records in a folder, one sentence for mistakes."""
 
-import json
+from stablemiss.results import Store
 
 
-def test_it_prints_the_table_and_keeps_the_rows(run, tmp_path):
-    result = run(
-        "reproduce", "table6", "patterns", "--budget", "quick", "--folder", "rows", "--method", "ols"
-    )
+def test_it_prints_the_table_and_stores_the_records(run, tmp_path):
+    result = run("reproduce", "table6", "--budget", "quick", "--folder", "records", "--method", "ols")
     assert result.exit_code == 0, result.output
     assert "Table 6" in result.stdout
     assert "OLS" in result.stdout
     assert "published" in result.stdout
-    rows = [json.loads(line) for line in (tmp_path / "rows" / "quick.jsonl").read_text().splitlines()]
-    assert {row.get("label", "a picture") for row in rows} == {
-        "ols",
-        "constant",
-        "linear",
-        "optimal",
-        "a picture",
-    }
+    records = Store(tmp_path / "records" / "quick.jsonl").records()
+    assert {record.label for record in records} == {"ols", "constant", "linear", "optimal"}
 
 
 def test_mistakes_are_one_sentence_and_leave_no_folder(refuse, tmp_path):
-    assert "no 'table99' to reproduce" in refuse("reproduce", "table99", "--folder", "rows")
-    assert "table5 needs road networks" in refuse("reproduce", "table5", "--folder", "rows")
-    assert "no budget 'cheap'" in refuse("reproduce", "table1", "--budget", "cheap", "--folder", "rows")
-    assert "no backend 'spark'" in refuse("reproduce", "table1", "--backend", "spark", "--folder", "rows")
-    assert "no method 'magic'" in refuse("reproduce", "table1", "--method", "magic", "--folder", "rows")
+    for arguments, facts in {
+        ("table99",): "got 'table99'",
+        ("table5",): "table5 needs road networks",
+        ("table1", "--budget", "cheap"): "got 'cheap'",
+        ("table1", "--backend", "spark"): "got 'spark'",
+        ("table1", "--method", "magic"): "got 'magic'",
+    }.items():
+        assert facts in refuse("reproduce", *arguments, "--folder", "records")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_a_file_is_one_sentence(refuse, tmp_path):
-    (tmp_path / "rows").write_text("mine")
-    assert "rows" in refuse("reproduce", "table6", "--budget", "quick", "--folder", "rows", "--method", "ols")
-    assert (tmp_path / "rows").read_text() == "mine"
+def test_a_folder_that_is_a_file_is_refused(refuse, tmp_path):
+    (tmp_path / "records").write_text("mine")
+    call = ("reproduce", "table6", "--budget", "quick", "--folder", "records", "--method", "ols")
+    assert "records" in refuse(*call)
+    assert (tmp_path / "records").read_text() == "mine"

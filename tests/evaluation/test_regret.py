@@ -1,11 +1,11 @@
-"""The shift suite: what its mechanisms hide, and what regret means."""
+"""The shift suite: its mechanisms, and what regret means."""
 
 import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from stablemiss import MissingClassifier, MissingRegressor
-from stablemiss.evaluation.suite import REFERENCE, TRAIN_MECHANISM, regret_under_shift, shift_suite
+from stablemiss.evaluation.regret import REFERENCE, TRAIN, regret, score_under_suite, shift_suite
 from stablemiss.methods import Boosting
 
 QUICK = Boosting(n_trees=20)
@@ -18,16 +18,16 @@ def draw(seed, n=400, d=10):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mechanisms_hide_what_they_say(seed):
+def test_mechanisms_have_the_promised_rates(seed):
     X, y = draw(seed, n=4000)
     rng = np.random.default_rng(seed)
     suite = shift_suite(X, y, rng)
     hidden = {name: np.isnan(mechanism.hide(X, rng)).mean(axis=0) for name, mechanism in suite.items()}
-    seen = hidden[TRAIN_MECHANISM] > 0
+    seen = hidden[TRAIN] > 0
     assert seen.sum() == 5
     assert (hidden["clean"] == 0).all()
     for name, columns, rate in [
-        (TRAIN_MECHANISM, seen, 0.3),
+        (TRAIN, seen, 0.3),
         ("heavier", seen, 0.8),
         ("unseen light", ~seen, 0.3),
         ("unseen heavy", ~seen, 0.8),
@@ -42,40 +42,43 @@ def test_mechanisms_hide_what_they_say(seed):
     assert set(hidden["informative outage"]) == {0.0, 1.0}
 
 
-def test_regret_is_the_error_over_that_of_the_retrained_reference_less_one():
+def errors(records):
+    return {(one.label, score.mechanism): score.error for one in records for score in one.scores}
+
+
+def test_regret_is_the_error_over_that_of_the_retrained_reference_minus_one():
     X, y = draw(0)
     models = {"boosting": MissingRegressor(Boosting(), random_state=0, on_unseen_missing="ignore")}
-    rows = regret_under_shift(X, y, models, dataset="toy", seed=0)
-    assert len(rows) == 20
-    for row in rows:
-        assert row["regret"] == pytest.approx(row["error"] / row["reference_error"] - 1)
-        assert (row["model"] == REFERENCE) <= (row["regret"] == 0)
-    by_mechanism = {row["mechanism"]: row for row in rows if row["model"] == "boosting"}
-    # The same method, rows and holes as the reference: under the train mechanism nothing can differ.
-    assert by_mechanism[TRAIN_MECHANISM]["regret"] == 0
-    assert max(row["regret"] for row in by_mechanism.values()) > 0.03
-    again = regret_under_shift(X, y, models, dataset="toy", seed=0)
-    assert [row["error"] for row in again] == [row["error"] for row in rows]
+    records = score_under_suite(X, y, models, "toy", seed=0)
+    assert len(records) == 11
+    error, found = errors(records), regret(records)["boosting"]
+    assert len(found) == 10
+    for mechanism, value in found.items():
+        assert value == pytest.approx(error["boosting", mechanism] / error[REFERENCE, mechanism] - 1)
+    # The same method, rows and masks as the reference: nothing can differ under "train".
+    assert found[TRAIN] == 0
+    assert max(found.values()) > 0.03
+    assert errors(score_under_suite(X, y, models, "toy", seed=0)) == error
 
 
-def test_classifiers_of_others_are_scored_by_log_loss():
+def test_classifiers_of_other_libraries_are_scored_by_log_loss():
     X, y = draw(1)
     labels = np.where(y > 0, "high", "low")
     models = {
         "constant": MissingClassifier("constant", on_unseen_missing="ignore"),
         "sklearn": HistGradientBoostingClassifier(max_iter=20),
     }
-    rows = regret_under_shift(X, labels, models, dataset="toy", mechanisms=["clean", "all 80"])
-    assert {row["metric"] for row in rows} == {"log loss"}
-    clean = {row["model"]: row["error"] for row in rows if row["mechanism"] == "clean"}
-    assert clean["constant"] == pytest.approx(np.log(2), abs=0.01)
-    assert clean["sklearn"] < 0.5 * clean["constant"]
+    records = score_under_suite(X, labels, models, "toy", mechanisms=["clean", "all 80"])
+    assert {record.metric for record in records} == {"log loss"}
+    error = errors(records)
+    assert error["constant", "clean"] == pytest.approx(np.log(2), abs=0.01)
+    assert error["sklearn", "clean"] < 0.5 * error["constant", "clean"]
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_regressors_beside_classifiers_and_unknown_mechanisms_are_refused():
     X, y = draw(0, n=50)
     both = {"a": MissingRegressor(QUICK), "b": MissingClassifier(QUICK)}
     with pytest.raises(ValueError, match="all regressors or all classifiers"):
-        regret_under_shift(X, y, both, dataset="toy")
-    with pytest.raises(ValueError, match="but not gone"):
-        regret_under_shift(X, y, {"a": MissingRegressor(QUICK)}, dataset="toy", mechanisms=["gone"])
+        score_under_suite(X, y, both, "toy")
+    with pytest.raises(ValueError, match="got gone"):
+        score_under_suite(X, y, {"a": MissingRegressor(QUICK)}, "toy", mechanisms=["gone"])

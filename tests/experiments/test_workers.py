@@ -1,4 +1,4 @@
-"""The same rows from any workers: processes, a cluster of dask's, a cluster of ray's."""
+"""The same records from any workers: processes of this machine, a Dask cluster, a Ray cluster."""
 
 import os
 import signal
@@ -6,14 +6,12 @@ import subprocess
 import sys
 from socket import create_server
 from threading import Event
-from typing import ClassVar
 
 import pytest
 
 from stablemiss.experiments import workers
-from stablemiss.experiments.run_cell import MEASURED
-from stablemiss.experiments.store import Store
-from stablemiss.experiments.workers import as_completed, check_backend
+from stablemiss.experiments.workers import Workers
+from stablemiss.results import Store
 
 # Table 6 with two quick methods, in a process of its own: clusters leave threads and warnings behind.
 CALL = [
@@ -22,39 +20,41 @@ CALL = [
 ]
 
 
-def rows(folder, *arguments):
+def outcomes(folder, *arguments):
     done = subprocess.run(
         [*CALL, "--folder", str(folder), *arguments], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = Store(folder / "quick.jsonl").rows()
-    facts = [{key: value for key, value in row.items() if key not in MEASURED} for row in found]
-    return sorted(facts, key=lambda row: row["key"])
+    found = sorted(Store(folder / "quick.jsonl").records(), key=lambda record: record.key)
+    return [record.outcome() for record in found]
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
-    return rows(tmp_path_factory.mktemp("alone"))
+    return outcomes(tmp_path_factory.mktemp("alone"))
 
 
-def test_one_worker_and_two_give_the_same_rows(alone, tmp_path):
+@pytest.mark.slow
+def test_one_worker_and_two_give_the_same_records(alone, tmp_path):
     assert len(alone) == 5
-    assert all(row["error"] is None for row in alone)
-    assert rows(tmp_path, "--jobs", "2") == alone
+    assert all(outcome["failure"] is None for outcome in alone)
+    assert outcomes(tmp_path, "--jobs", "2") == alone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_a_cluster_of_two_processes_gives_the_same_rows(alone, tmp_path, backend):
+def test_a_cluster_of_two_processes_gives_the_same_records(alone, tmp_path, backend):
     pytest.importorskip({"dask": "distributed", "ray": "ray"}[backend])
-    assert rows(tmp_path, "--jobs", "2", "--backend", backend) == alone
+    assert outcomes(tmp_path, "--jobs", "2", "--backend", backend) == alone
 
 
-def test_a_scheduler_that_runs_already_is_used(alone, tmp_path):
-    """Two workers that nobody here started join a scheduler of dask's."""
+@pytest.mark.slow
+def test_a_running_scheduler_is_used(alone, tmp_path):
+    """Two workers of a Dask cluster that the command did not start."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        assert rows(tmp_path, "--backend", "dask", "--scheduler", cluster.scheduler_address) == alone
-        # Every one of the five fits was done there.
+        assert outcomes(tmp_path, "--backend", "dask", "--scheduler", cluster.scheduler_address) == alone
+        # All five fits were executed there.
         with distributed.Client(cluster) as client:
             done = client.run_on_scheduler(
                 lambda dask_scheduler: {log[0] for log in dask_scheduler.transition_log if log[2] == "memory"}
@@ -64,17 +64,18 @@ def test_a_scheduler_that_runs_already_is_used(alone, tmp_path):
 
 WHERE = """
 import os, sys, time
-from stablemiss.experiments.workers import as_completed
+from stablemiss.experiments.workers import Workers
 
 def where(_):
     time.sleep(0.5)
     return os.getpid()
 
 if __name__ == "__main__":
-    print(os.getpid(), *as_completed(where, range(4), jobs=2, backend=sys.argv[1]))
+    print(os.getpid(), *Workers(2, sys.argv[1]).map(where, range(4)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "dask", "ray"])
 def test_two_other_processes_do_the_work(tmp_path, backend):
     if backend != "loky":
@@ -90,8 +91,9 @@ def test_two_other_processes_do_the_work(tmp_path, backend):
     assert own not in others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_an_unreachable_scheduler_is_one_sentence_and_writes_nothing(tmp_path, backend):
+def test_an_unreachable_scheduler_is_reported_and_nothing_is_written(tmp_path, backend):
     pytest.importorskip({"dask": "distributed", "ray": "ray"}[backend])
     address = {"dask": "tcp://127.0.0.1:9", "ray": "127.0.0.1:9"}[backend]
     done = subprocess.run(
@@ -102,28 +104,36 @@ def test_an_unreachable_scheduler_is_one_sentence_and_writes_nothing(tmp_path, b
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(f"Error: No scheduler of {backend}'s answers at {address}")
+    assert done.stderr.splitlines()[-1].startswith(
+        f"Error: No {backend.capitalize()} scheduler answers at {address}"
+    )
     assert "Traceback" not in done.stderr
-    assert Store(tmp_path / "quick.jsonl").rows() == []
+    assert Store(tmp_path / "quick.jsonl").records() == []
 
 
-def test_something_else_at_the_address_is_told_too(monkeypatch):
-    """Somebody listens there, but does not answer as a scheduler does: backends would wait for ever."""
-    monkeypatch.setattr(workers, "PATIENCE", 0.2)
+@pytest.mark.slow
+def test_another_server_at_the_address_is_reported_too(monkeypatch):
+    """A server that does not answer as a scheduler does: the backends would wait for ever."""
+    monkeypatch.setattr(workers, "TIMEOUT", 0.2)
     with create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(ConnectionError, match=f"No scheduler of ray's answers at {address}"):
-            workers._connected("ray", address, Event().wait)
+        with pytest.raises(ConnectionError, match=f"No Ray scheduler answers at {address}"):
+            workers._connect("Ray", address, Event().wait)
 
 
+@pytest.mark.slow
 def test_workers_of_several_threads_are_refused():
     distributed = pytest.importorskip("distributed")
     threaded = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None)
-    with threaded as cluster, pytest.raises(ValueError, match="start them with: dask worker --nthreads 1"):
-        list(as_completed(abs, [1], backend="dask", scheduler=cluster.scheduler_address))
+    with (
+        threaded as cluster,
+        pytest.raises(ValueError, match="Start the workers with: dask worker --nthreads 1"),
+    ):
+        list(Workers(1, "dask", cluster.scheduler_address).map(abs, [1]))
 
 
-def test_a_task_that_kills_its_worker_of_dasks_is_one_sentence(tmp_path):
+@pytest.mark.slow
+def test_a_task_that_kills_its_dask_worker_is_reported(tmp_path):
     pytest.importorskip("distributed")
     program = tmp_path / "program.py"
     program.write_text(
@@ -132,7 +142,7 @@ def test_a_task_that_kills_its_worker_of_dasks_is_one_sentence(tmp_path):
         "def die(_):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "if __name__ == '__main__':\n"
-        "    list(as_completed(die, [1, 2], backend='dask', jobs=2))\n"
+        "    list(Workers(2, 'dask').map(die, [1, 2]))\n"
     )
     done = subprocess.run(
         [sys.executable, str(program)], capture_output=True, text=True, timeout=120, check=False
@@ -140,22 +150,8 @@ def test_a_task_that_kills_its_worker_of_dasks_is_one_sentence(tmp_path):
     assert "ChildProcessError: A worker was killed" in done.stderr
 
 
-def test_what_goes_wrong_while_results_are_collected_is_not_lost():
-    def broken():
-        yield 1
-        raise RuntimeError("no luck")
-
-    class Client:
-        futures: ClassVar = {}
-
-    found = workers._unless_lost(broken(), Client())
-    assert next(found) == 1
-    with pytest.raises(RuntimeError, match="no luck"):
-        next(found)
-
-
-def test_results_come_as_they_are_ready():
-    found = as_completed(abs, [-1, -2, -3])
+def test_results_are_returned_as_they_are_ready():
+    found = Workers().map(abs, [-1, -2, -3])
     assert next(found) == 1
     assert sorted(found) == [2, 3]
 
@@ -164,19 +160,20 @@ def die(_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_worker_that_is_killed_is_one_sentence():
-    with pytest.raises(ChildProcessError, match=r"A worker was killed, .* what was stored is safe"):
-        list(as_completed(die, [1, 2], jobs=2))
+@pytest.mark.slow
+def test_a_killed_worker_is_reported():
+    with pytest.raises(ChildProcessError, match=r"A worker was killed.* Stored results are safe"):
+        list(Workers(2).map(die, [1, 2]))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "facts"),
     [
-        (("spark", None, 1), "no backend 'spark'; choose from loky, dask, ray"),
-        (("loky", "tcp://host:1", 1), "belongs to a cluster"),
-        (("loky", None, 0), "at least 1"),
+        ((1, "spark"), "loky, dask, ray; got 'spark'"),
+        ((1, "loky", "tcp://host:1"), "address of a cluster"),
+        ((0,), "jobs must be at least 1; got 0"),
     ],
 )
-def test_impossible_workers_are_refused(arguments, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        check_backend(*arguments)
+def test_bad_arguments_are_refused(arguments, facts):
+    with pytest.raises(ValueError, match=facts):
+        Workers(*arguments)

@@ -1,53 +1,35 @@
-from xml.etree import ElementTree
+import re
 
-import matplotlib
-import pytest
+import numpy as np
 
-from stablemiss.report.plots import COLOURS, INK, gap_plot
-from stablemiss.report.tables import gap_table
+from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.comparison import compare
+from stablemiss.experiments.tables import TABLES
+from stablemiss.report.plots import INK, gap_plot, mask_plot
 
-
-def test_the_same_table_gives_the_same_bytes(rows):
-    assert gap_plot(gap_table(rows)) == gap_plot(gap_table(rows))
-
-
-def test_one_svg_element_with_a_line_and_a_label_per_method(rows):
-    svg = gap_plot(gap_table(rows))
-    root = ElementTree.fromstring(svg)
-    assert root.tag.endswith("svg")
-    assert "viewBox" in root.attrib
-    assert "width" not in root.attrib
-    texts = {text.strip() for text in root.itertext()}
-    assert {
-        "ols",
-        "boosting",
-        "em_mixture",
-        "linear",
-        "constant",
-        "trained at 10%",
-        "10%",
-        "50%",
-        "90%",
-    } <= texts
-    for colour in COLOURS[:3]:
-        assert colour in svg
+STANDARD = BUDGETS["standard"]
 
 
-def test_ink_is_the_colour_of_the_text_around_the_plot(rows):
-    svg = gap_plot(gap_table(rows))
-    assert "currentColor" in svg
+def test_a_plot_names_every_method_and_takes_the_colour_of_the_page(complete):
+    svg = gap_plot(compare(TABLES["figure2"], complete, STANDARD))
+    for name in ("StableMiss full", "StableMiss only intra", "StableMiss unweighted", "missing at test"):
+        assert name in svg
     assert INK not in svg
+    assert "currentColor" in svg
+    assert not re.search(r"<svg[^>]* (width|height)=", svg)
 
 
-@pytest.mark.parametrize("name", ["a$b$c", "</svg><script>alert(1)</script>", "&<>\"'"])
-def test_names_stay_text(rows, name):
-    renamed = [{**row, "method": name} if row["method"] == "ols" else row for row in rows]
-    root = ElementTree.fromstring(gap_plot(gap_table(renamed)))
-    assert name in {text.strip() for text in root.itertext()}
-    assert not [element for element in root.iter() if element.tag.endswith("script")]
+def test_plots_of_one_page_share_no_ids(complete):
+    first, second = (
+        set(re.findall(r'\bid="([^"]+)"', gap_plot(compare(TABLES[name], complete, STANDARD))))
+        for name in ("figure2", "figure3")
+    )
+    assert first
+    assert not first & second
 
 
-def test_global_plot_settings_stay_untouched(rows):
-    before = dict(matplotlib.rcParams)
-    gap_plot(gap_table(rows))
-    assert dict(matplotlib.rcParams) == before
+def test_a_mask_has_a_square_for_every_observed_value():
+    mask = np.array([[True, False], [True, True], [False, False]])
+    svg = mask_plot(mask)
+    assert svg.count("h.9v.9h-.9z") == 3
+    assert "3 rows of 2 columns" in svg

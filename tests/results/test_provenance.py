@@ -3,9 +3,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from stablemiss.evaluation import describe, versions
 from stablemiss.methods import METHODS, Boosting
 from stablemiss.missingness import MAR
+from stablemiss.results.provenance import describe, versions
 
 
 def test_every_method_is_described_in_json_by_its_class_and_parameters():

@@ -1,6 +1,5 @@
-"""Rows survive killed writers, full disks and damaged files."""
+"""Records survive killed writers, full disks and damaged files."""
 
-import json
 import resource
 import signal
 import subprocess
@@ -8,66 +7,60 @@ import sys
 
 import pytest
 
-from stablemiss.experiments.store import Store
+from stablemiss.results import Record, Score, Store
 
 
-def row(key, error=None):
-    return {
-        "key": key,
-        "budget": "quick",
-        "scores": [{"mechanism": "mar", "level": 0.5, "rmse": 1.0}],
-        "error": error,
-    }
+def record(label, **fields):
+    return Record("quick", "toy", "mar", 0.5, 0, label, seed=0, scores=(Score("mar", 0.5, 1.0),), **fields)
 
 
 @pytest.fixture
 def store(tmp_path):
-    made = Store(tmp_path / "rows.jsonl")
-    with made.adding() as add:
-        add(row("a"))
-        add(row("b"))
+    made = Store(tmp_path / "records.jsonl")
+    with made.appending() as append:
+        append(record("a"))
+        append(record("b"))
     return made
 
 
-def test_rows_come_back_in_the_order_they_came(store):
-    assert store.rows() == [row("a"), row("b")]
+def test_records_keep_their_order(store):
+    assert store.records() == [record("a"), record("b")]
 
 
-def test_of_two_rows_of_a_key_the_last_counts(store):
-    with store.adding() as add:
-        add({**row("a"), "seed": 7})
-    assert store.rows() == [row("b"), {**row("a"), "seed": 7}]
+def test_the_last_record_of_a_key_counts(store):
+    changed = record("a", settings={"seed": 7})
+    with store.appending() as append:
+        append(changed)
+    assert store.records() == [record("b"), changed]
 
 
-def test_a_failure_does_not_hide_scores_made_with_the_same_settings(store):
-    with store.adding() as add:
-        add(row("a", error="no luck"))
-        add({**row("b", error="no luck"), "given": "other settings"})
-    assert store.rows() == [row("a"), {**row("b", error="no luck"), "given": "other settings"}]
+def test_a_failure_does_not_replace_a_success_with_the_same_settings(store):
+    other = record("b", failure="no luck", settings={"other": "settings"})
+    with store.appending() as append:
+        append(record("a", failure="no luck"))
+        append(other)
+    assert store.records() == [record("a"), other]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40])
-def test_half_a_line_is_not_read_and_cut_off_by_the_next_writer(store, cut):
+def test_an_incomplete_line_is_ignored_and_removed_by_the_next_writer(store, cut):
     whole = store.path.read_bytes()
-    store.path.write_bytes(whole + json.dumps(row("c")).encode()[:cut])
-    assert store.rows() == [row("a"), row("b")]
-    with store.adding() as add:
-        add(row("d"))
-    assert store.path.read_bytes() == whole + json.dumps(row("d")).encode() + b"\n"
+    store.path.write_bytes(whole + record("c").to_json().encode()[:cut])
+    assert store.records() == [record("a"), record("b")]
+    with store.appending() as append:
+        append(record("d"))
+    assert store.path.read_bytes() == whole + record("d").to_json().encode() + b"\n"
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        b'{"key": \n',
+        b'{"suite": \n',
         b"\r\n",
-        b'{"key": "c", "budget": "quick", "scores": [{}], "error": null}\n',
         b"[1, 2]\n",
         b"\x00\xff\n",
-        b'{"key": "c"}\n',
-        json.dumps({**row("c"), "scores": [{"mechanism": "mar", "level": 0.5, "rmse": None}]}).encode()
-        + b"\n",
-        b'{"key": "c", "budget": "quick", "scores": [], "error": null, "label": "ols"}\n',
+        b'{"suite": "quick"}\n',
+        record("c").to_json().replace("1.0", '"1.0"').encode() + b"\n",
         b"\n",
     ],
 )
@@ -75,10 +68,10 @@ def test_a_damaged_file_is_named_and_left_as_it_is(store, damage):
     lines = store.path.read_bytes().splitlines(keepends=True)
     store.path.write_bytes(lines[0] + damage + lines[1])
     before = store.path.read_bytes()
-    with pytest.raises(ValueError, match=r"Line 2 of .*rows\.jsonl is no result row"):
-        store.rows()
-    with pytest.raises(ValueError, match="Nothing was written"), store.adding() as add:
-        add(row("d"))
+    with pytest.raises(ValueError, match=r"Line 2 of .*records\.jsonl is not a result record"):
+        store.records()
+    with pytest.raises(ValueError, match="Nothing was written"), store.appending() as append:
+        append(record("d"))
     assert store.path.read_bytes() == before
 
 
@@ -89,52 +82,49 @@ def test_a_full_disk_loses_nothing_and_says_so(store):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
     try:
-        with pytest.raises(OSError, match="the rows before it are safe"), store.adding() as add:
-            add(row("c"))
+        with pytest.raises(OSError, match="earlier records are safe"), store.appending() as append:
+            append(record("c"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert store.path.read_bytes() == before
 
 
-def test_only_one_run_adds_at_a_time(store):
+def test_only_one_process_appends_at_a_time(store):
     other = (
-        "import sys\n"
-        "from stablemiss.experiments.store import Store\n"
-        "with Store(sys.argv[1]).adding():\n"
-        "    pass\n"
+        "import sys\nfrom stablemiss.results import Store\nwith Store(sys.argv[1]).appending():\n    pass\n"
     )
     call = [sys.executable, "-c", other, str(store.path)]
-    with store.adding():
+    with store.appending():
         busy = subprocess.run(call, capture_output=True, text=True, check=False)
-    assert "BlockingIOError: Another run is adding to" in busy.stderr
+    assert "BlockingIOError: Another process is writing to" in busy.stderr
     assert subprocess.run(call, capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.parametrize("rest", [b"notes of mine", b"[1, 2]", b"{}"])
-def test_an_end_that_no_writer_left_is_not_cut_off(store, rest):
+@pytest.mark.parametrize("rest", [b"my notes", b"[1, 2]", b"{}"])
+def test_an_ending_that_no_writer_left_is_not_removed(store, rest):
     before = store.path.read_bytes() + rest
     store.path.write_bytes(before)
-    with pytest.raises(ValueError, match=r"Line 3 of .* is no result row"), store.adding():
+    with pytest.raises(ValueError, match=r"Line 3 of .* is not a result record"), store.appending():
         pass
     assert store.path.read_bytes() == before
 
 
-def test_a_last_row_without_its_newline_is_a_row(store):
+def test_a_last_record_without_its_newline_is_a_record(store):
     store.path.write_bytes(store.path.read_bytes().removesuffix(b"\n"))
-    assert store.rows() == [row("a"), row("b")]
-    with store.adding() as add:
-        add(row("c"))
-    assert store.rows() == [row("a"), row("b"), row("c")]
+    assert store.records() == [record("a"), record("b")]
+    with store.appending() as append:
+        append(record("c"))
+    assert store.records() == [record("a"), record("b"), record("c")]
 
 
-def test_a_return_within_a_line_cuts_nothing_off(store):
-    with store.adding() as add:
-        add(row("c\u2028d\x85e"))
-        add(row("f"))
-    assert [found["key"] for found in store.rows()] == ["a", "b", "c\u2028d\x85e", "f"]
+def test_unicode_line_separators_within_a_record_are_kept(store):
+    with store.appending() as append:
+        append(record("c\u2028d\x85e"))
+        append(record("f"))
+    assert [found.label for found in store.records()] == ["a", "b", "c\u2028d\x85e", "f"]
 
 
-def test_numbers_that_json_has_no_word_for_are_refused(store):
-    with pytest.raises(ValueError, match="JSON compliant"), store.adding() as add:
-        add({**row("c"), "scores": [float("nan")]})
-    assert store.rows() == [row("a"), row("b")]
+def test_non_finite_numbers_are_refused(store):
+    with pytest.raises(ValueError, match="JSON compliant"), store.appending() as append:
+        append(record("c", fit_seconds=float("nan")))
+    assert store.records() == [record("a"), record("b")]

@@ -1,0 +1,174 @@
+"""Our results beside the paper's."""
+
+from statistics import stdev
+
+import pytest
+
+from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.comparison import compare
+from stablemiss.experiments.published import read_published
+from stablemiss.experiments.tables import EIGHT, TABLES
+from stablemiss.results import Record, Score
+
+STANDARD = BUDGETS["standard"]
+
+
+def record(label, rmse, instance=0, train_level=0.5, test_level=0.5, dataset="gaussian_mix", failure=None):
+    scores = () if failure else (Score("mar", test_level, rmse),)
+    return Record(
+        "standard", dataset, "mar", train_level, instance, label, seed=0, scores=scores, failure=failure
+    )
+
+
+def cell(comparison, label, level=0.5):
+    levels = [comparison.table.column_level(column) for column in comparison.columns]
+    return comparison.column(levels.index(level)).get(label)
+
+
+@pytest.fixture
+def table():
+    """Two instances of table 1 at 50%: Optimal has 10 and 20."""
+    rows = [
+        record("optimal", 10.0),
+        record("optimal", 20.0, 1),
+        record("constant", 30.0),
+        record("constant", 50.0, 1),
+    ]
+    rows += [
+        record("stablemiss", 12.0),
+        record("stablemiss", 23.0, 1),
+        record("ols", 11.0),
+        record("ols", 26.0, 1),
+    ]
+    rows += [record("dwr", 60.0), record("dwr", 60.0, 1), record("linear", 12.0), record("linear", 20.0, 1)]
+    return compare(TABLES["table1"], rows, STANDARD)
+
+
+def test_gaps_are_means_over_instances_with_their_spread(table):
+    own = cell(table, "stablemiss")
+    assert own.gap == pytest.approx((2 + 3) / 2)
+    assert own.spread == pytest.approx(stdev([2, 3]))
+    assert own.share == pytest.approx((0.2 + 0.15) / 2)
+    assert own.rmse == 17.5
+    assert table.references[4].rmse == 15.0
+    assert table.instances[4] == (0, 1)
+
+
+def test_published_numbers_are_added(table):
+    assert cell(table, "stablemiss").published == 282.75
+    assert cell(table, "stablemiss").published_share == pytest.approx(282.75 / 1324)
+    assert cell(table, "ols").published is None
+    assert table.references[4].published == 1324.0
+
+
+def test_best_second_and_worse_than_a_constant_are_marked(table):
+    """The paper's methods and the others are ranked separately, and linear not at all."""
+    labels = ("stablemiss", "dwr", "ols", "constant", "linear")
+    marks = {label: cell(table, label).mark for label in labels}
+    assert marks == {"stablemiss": "best", "dwr": "second", "ols": "best", "constant": "second", "linear": ""}
+    assert cell(table, "stablemiss").published_mark == "best"
+    assert cell(table, "ols").published_mark == ""
+    assert cell(table, "dwr").is_worse_than_constant
+    assert not cell(table, "ols").is_worse_than_constant
+    # Partial VAE was not run.
+    assert cell(table, "partial_vae") is None
+    # Published DWR at 50% has 1.7 times its Optimal's RMSE; our constant has 40 / 16 = 2.5 times linear's.
+    assert cell(table, "dwr").published_is_worse_than_constant is False
+
+
+def test_published_prices_are_compared_with_the_standard_deviation_of_all_sales():
+    """Not with our constant, which differs from split to split."""
+    house = {"dataset": "house_sales", "test_level": 0.9}
+    rows = [record("constant", 60.0, **house), record("dwr", 30.0, **house)]
+    rows += [record("stablemiss", 29.0, train_level=0.9, **house), record("stablemiss", 29.0, **house)]
+    found = compare(TABLES["table3"], rows, STANDARD)
+    # The paper's reference itself is printed with 48.2 at 90%.
+    assert found.references[8].published_is_worse_than_constant is True
+    assert cell(found, "dwr", 0.9).published_is_worse_than_constant is True
+
+
+def test_methods_are_compared_over_the_instances_that_all_have():
+    """A method that failed where errors are large must not be best because of it."""
+    rows = [
+        record("optimal", 100.0),
+        record("optimal", 300.0, 1),
+        record("ols", 110.0),
+        record("ols", 330.0, 1),
+    ]
+    found = compare(TABLES["table1"], [*rows, record("dwr", 112.0)], STANDARD)
+    assert [cell(found, label).gap for label in ("ols", "dwr")] == [10.0, 12.0]
+    assert cell(found, "ols").mark == "best"
+    assert found.instances[4] == (0,)
+
+
+def test_failed_methods_leave_the_numbers_of_the_others():
+    """No instance is shared by all: those that most methods have are compared, and methods without them left out."""
+    rows = [record(label, 10.0, i) for label in ("optimal", "ols", "boosting", "neumiss") for i in range(3)]
+    found = compare(TABLES["table1"], [*rows, record("dwr", 5.0), record("miwae", 5.0, 1)], STANDARD)
+    assert found.instances[4] == (0, 1)
+    assert cell(found, "dwr") is None
+    assert cell(found, "miwae") is None
+
+
+def test_a_constant_with_fewer_instances_than_the_methods_is_not_compared():
+    """Table 2 fits a constant at 10% to one instance; figure 2 has three."""
+    rows = [record(label, 10.0, i, 0.1) for label in ("optimal", "stablemiss_full") for i in range(3)]
+    found = compare(TABLES["figure2"], [*rows, record("constant", 1.0, 0, 0.1)], STANDARD)
+    assert cell(found, "stablemiss_full").is_worse_than_constant is False
+
+
+def test_differences_are_clear_if_their_interval_excludes_zero():
+    rows = [record(label, 10.0, i) for label in ("optimal", "stablemiss") for i in range(3)]
+    rows += [record("ols", 10.0 + 0.1 * i, i) for i in (0, 1, 2)] + [
+        record("dwr", 20.0 + i, i) for i in (0, 1, 2)
+    ]
+    pairs = {pair.label: pair for pair in compare(TABLES["table1"], rows, STANDARD).pairs}
+    # +0, +1, +2%: 1 ± 2.5; and +100, +110, +120%: 110 ± 25.
+    assert (pairs["ols"].is_clear, pairs["dwr"].is_clear) == (False, True)
+
+
+def test_only_the_column_of_the_training_level_is_as_trained():
+    rows = [record(label, 10.0, test_level=level) for label in ("optimal", "ols") for level in (0.1, 0.5)]
+    found = compare(TABLES["table1"], rows, STANDARD)
+    assert [cell(found, "ols", level).is_as_trained for level in (0.1, 0.5)] == [False, True]
+
+
+def test_paired_differences_are_taken_on_the_same_rows(table):
+    pair = next(pair for pair in table.pairs if pair.label == "ols")
+    first, second = 11 / 12 - 1, 26 / 23 - 1
+    assert pair.mean == pytest.approx((first + second) / 2)
+    assert pair.spread == pytest.approx(stdev([first, second]))
+    assert (pair.n_won, pair.n) == (1, 2)
+
+
+def test_agreement_is_the_rank_correlation_over_the_papers_methods():
+    """Reversed gaps give −1; without all eight methods there is no correlation."""
+    table1 = TABLES["table1"]
+    printed = {label: read_published("table1")[label, 0.5] for label in EIGHT}
+    for sign in (1, -1):
+        rows = [record("optimal", 1.0), *(record(label, 2000 + sign * gap) for label, gap in printed.items())]
+        assert compare(table1, rows, STANDARD).agreement[4] == pytest.approx(sign)
+        assert compare(table1, rows[:-1], STANDARD).agreement[4] is None
+
+
+def test_instances_of_other_tables_are_ignored():
+    """Table 2 has one instance; figure 2 fits StableMiss at 10% to three."""
+    rows = [record(label, 10.0, i, 0.1) for label in ("optimal", "stablemiss") for i in range(3)]
+    assert compare(TABLES["table2"], rows, STANDARD).instances[0] == (0,)
+
+
+def test_failures_are_those_of_its_own_fits():
+    rows = [record("dwr", 0, failure="no luck"), record("dwr", 0, train_level=0.1, failure="elsewhere")]
+    failures = compare(TABLES["table1"], rows, STANDARD).failures
+    assert [one.failure for one in failures] == ["no luck"]
+    in_place = record("stablemiss", 0, train_level=0.1, failure="in place", dataset="house_sales")
+    assert compare(TABLES["table3"], [in_place], STANDARD).failures[0].failure == "in place"
+
+
+def test_house_prices_are_compared_with_stablemiss_trained_in_place():
+    house = {"dataset": "house_sales"}
+    rows = [record("stablemiss", 5.0, train_level=0.1, test_level=0.1, **house)]
+    rows += [record("ols", 7.0, test_level=0.1, **house), record("stablemiss", 6.0, test_level=0.1, **house)]
+    found = compare(TABLES["table3"], rows, STANDARD)
+    assert cell(found, "ols", 0.1).gap == 2.0
+    assert cell(found, "stablemiss", 0.1).gap == 1.0

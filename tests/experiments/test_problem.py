@@ -1,0 +1,89 @@
+"""The rows of a run."""
+
+import os
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from stablemiss.datasets import load_house_sales
+from stablemiss.datasets.house import DOLLARS_PER_UNIT
+from stablemiss.evaluation import TestSetting
+from stablemiss.experiments import problem as module
+from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.problem import draw_problem
+from stablemiss.experiments.runs import Run
+from stablemiss.experiments.tables import TABLES
+from stablemiss.missingness import LEVELS
+
+QUICK = BUDGETS["quick"]
+TESTS = tuple(TestSetting(name, level) for name in ("mar", "mcar_window") for level in LEVELS)
+
+
+def problem(level=0.5, mechanism="mar", label="ols", dataset="gaussian_mix"):
+    return draw_problem(Run(QUICK, dataset, mechanism, level, 0, label, TESTS))
+
+
+def test_all_labels_get_identical_rows():
+    one, other = problem(label="ols"), problem(label="anymask")
+    assert np.array_equal(one.X, other.X, equal_nan=True)
+    assert all(np.array_equal(one.tests.X[test], other.tests.X[test], equal_nan=True) for test in one.tests.X)
+
+
+def test_only_the_level_differs_between_training_and_test():
+    """The masks of the test rows do not depend on the training level."""
+    light, heavy = problem(level=0.1), problem(level=0.9)
+    shared = TestSetting("mar", 0.5)
+    assert np.array_equal(light.tests.X[shared], heavy.tests.X[shared], equal_nan=True)
+    assert np.isnan(light.X).mean() < np.isnan(heavy.X).mean() - 0.5
+
+
+def test_a_mechanism_is_the_same_in_all_tables():
+    """Table 10 trains under MCAR and tests under the MAR of table 1."""
+    shared = TestSetting("mar", 0.5)
+    one, other = (problem(mechanism=name).tests.X[shared] for name in ("mar", "mcar_window"))
+    assert np.array_equal(one, other, equal_nan=True)
+
+
+def house(instance=0, level=0.5, label="ols", budget="standard"):
+    return draw_problem(Run(BUDGETS[budget], "house_sales", "mar", level, instance, label, TESTS[:9]))
+
+
+def test_house_sales_are_split_once_for_each_instance(monkeypatch):
+    """90% to train, 5% to validate, 5% to test, whatever is fitted; here each row's target is its number."""
+    n = 1000
+    X = np.random.default_rng(0).normal(size=(n, 12))
+    table = SimpleNamespace(X=X, y=np.arange(float(n)))
+    monkeypatch.setattr(module, "load_house_sales", lambda: table)
+    one = house()
+    assert not set(one.y) & set(one.tests.y)
+    assert len(one.tests.y) == 50
+    assert round(one.validation_fraction * len(one.y)) == 50
+    assert len(one.y) + len(one.tests.y) == n
+    # StableMiss-ID is trained at another level on the same rows.
+    assert np.array_equal(house(level=0.9, label="stablemiss").tests.y, one.tests.y)
+    assert set(house(instance=1).tests.y) != set(one.tests.y)
+    small = replace(QUICK, n_real_rows=100)
+    assert len(draw_problem(Run(small, "house_sales", "mar", 0.5, 0, "ols")).y) == 100
+
+
+@pytest.mark.skipif("STABLEMISS_DATA" not in os.environ, reason="needs the house sales; set STABLEMISS_DATA")
+def test_prices_are_in_the_unit_and_have_the_spread_that_the_table_says():
+    assert f"in {DOLLARS_PER_UNIT:,.0f} dollars" in TABLES["table3"].title
+    assert np.std(load_house_sales().y) == pytest.approx(TABLES["table3"].target_sd, abs=0.005)
+
+
+@pytest.mark.parametrize("mechanism", ["mar", "mcar_window"])
+def test_the_optimal_predictor_has_the_smallest_error(mechanism):
+    found = problem(mechanism=mechanism)
+    for rows in found.tests.X.values():
+        errors = [
+            np.mean((answer - found.tests.y) ** 2)
+            for answer in (
+                found.population.bayes(rows),
+                found.population.linear_bayes(rows),
+                np.full_like(found.tests.y, found.y.mean()),
+            )
+        ]
+        assert errors == sorted(errors)

@@ -1,0 +1,90 @@
+"""The tables as data agree with the paper."""
+
+import pytest
+
+from stablemiss.experiments.budgets import BUDGETS, LABELS, settings_of
+from stablemiss.experiments.tables import ABLATION, EIGHT, LINEAR, OPTIMAL, TABLES, UNAVAILABLE, demo_table
+from stablemiss.methods import METHODS
+from stablemiss.missingness import LEVELS, MECHANISMS
+
+STANDARD = BUDGETS["standard"]
+
+
+@pytest.mark.parametrize("table", [*TABLES.values(), demo_table()], ids=lambda table: table.name)
+def test_a_table_names_only_what_exists(table):
+    assert set(table.methods) <= {*LABELS, LINEAR}
+    assert table.reference in {*LABELS, OPTIMAL}
+    assert {table.train_mechanism, table.test_mechanism} <= set(MECHANISMS)
+    assert len(table.columns) == len(LEVELS)
+    assert bool(table.claim) == (table.name != "demo")
+
+
+# The paper's captions: data, mechanism in training and at the test, level in training and at the test, instances.
+ALL = "all levels"
+CAPTIONS = {
+    "table1": ("gaussian_mix", "mar", "mar", 0.5, ALL, 3),
+    "table2": ("gaussian_mix", "mar", "mar", ALL, 0.5, 1),
+    "table3": ("house_sales", "mar", "mar", 0.5, ALL, 3),
+    "table6": ("gaussian_ind", "mcar_independent", "mcar_independent", 0.5, ALL, 3),
+    "table7": ("gaussian", "mcar_window", "mcar_window", 0.5, ALL, 3),
+    "table8": ("gaussian", "mar", "mar", 0.5, ALL, 3),
+    "table9": ("gaussian_mix", "mcar_window", "mcar_window", 0.5, ALL, 3),
+    "table10": ("gaussian_mix", "mcar_window", "mar", ALL, ALL, 1),
+    "table11": ("gaussian_mix", "mar", "mcar_window", ALL, ALL, 1),
+    "figure2": ("gaussian_mix", "mar", "mar", 0.1, ALL, 3),
+    "figure3": ("gaussian_ind", "mcar_independent", "mcar_independent", 0.1, ALL, 3),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_what_the_paper_s_caption_says(name):
+    data, train_mechanism, test_mechanism, trained, tested, n_instances = CAPTIONS[name]
+    table = TABLES[name]
+    assert (table.dataset, table.train_mechanism, table.test_mechanism) == (
+        data,
+        train_mechanism,
+        test_mechanism,
+    )
+    for levels, said in (
+        ([column.train_level for column in table.columns], trained),
+        ([column.test_level for column in table.columns], tested),
+    ):
+        assert levels == (list(LEVELS) if said == ALL else [said] * len(LEVELS))
+    assert table.n_instances == n_instances
+    assert table.reference == ("stablemiss" if data == "house_sales" else OPTIMAL)
+    assert table.reference_in_place == (data == "house_sales")
+    assert set(table.methods) >= set(ABLATION if table.is_figure else EIGHT)
+
+
+def test_stablemiss_is_trained_as_the_paper_says_for_each_mechanism():
+    def terms(label, mechanism):
+        return settings_of(label, mechanism, is_real=False, budget=STANDARD)[1]["decorrelate"]
+
+    mechanisms = ("mar", "mcar_window", "mcar_independent")
+    assert [terms("stablemiss", mechanism) for mechanism in mechanisms] == ["full", "intra", "intra"]
+    # A figure compares the terms themselves.
+    assert [terms("stablemiss_full", mechanism) for mechanism in mechanisms] == ["full"] * 3
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("label", LABELS)
+def test_every_label_can_be_built_at_every_budget(budget, label):
+    for is_real in (False, True):
+        name, settings = settings_of(label, "mar", is_real, BUDGETS[budget])
+        METHODS[name](**settings)
+
+
+def test_what_cannot_be_run_is_not_among_the_tables():
+    assert not set(UNAVAILABLE) & set(TABLES)
+
+
+def test_the_demo_only_takes_mechanisms_under_which_its_reference_is_optimal():
+    assert demo_table("mcar_window", 0.3).title == "Gaussian-Mix under MCAR, trained at 30% missing"
+    with pytest.raises(ValueError, match="must be one of mar, mcar_window, mcar_independent; got 'mnar'"):
+        demo_table("mnar")
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 10.0])
+def test_the_training_level_of_the_demo_is_a_share(level):
+    with pytest.raises(ValueError, match="train_level must lie between 0 and 1"):
+        demo_table(train_level=level)

@@ -1,0 +1,206 @@
+import base64
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from stablemiss.experiments.budgets import BUDGETS, demo_budget
+from stablemiss.experiments.tables import TABLES, demo_table
+from stablemiss.report import page as module
+from stablemiss.report.page import render_page, write_page
+from stablemiss.results import Record
+
+QUICK, STANDARD = BUDGETS["quick"], BUDGETS["standard"]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and the cells of the tables in one section."""
+
+    def __init__(self, text: str, section: str = "table1"):
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.lines: list[list[str]] = []
+        self._wanted, self._section, self._in_cell = section, "", False
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "section":
+            self._section = dict(attrs).get("id") or ""
+        if self._section == self._wanted:
+            if tag == "tr":
+                self.lines.append([])
+            if tag in ("td", "th"):
+                self.lines[-1].append("")
+                self._in_cell = True
+            if self._in_cell and tag in ("b", "u", "span", "small"):
+                self.lines[-1][-1] += {"b": "<b>", "u": "<u>", "span": " / ", "small": ""}[tag]
+
+    def handle_endtag(self, tag):
+        self._in_cell &= tag not in ("td", "th")
+
+    def handle_data(self, data):
+        if self._in_cell:
+            self.lines[-1][-1] += data
+
+
+def test_the_table_has_our_gaps_marked_and_the_published_ones_below(stored):
+    lines = Page(render_page(stored, QUICK)).lines
+    assert lines[0] == ["tested at", "10%", "50%", "90%"]
+    neumiss = [
+        "<b>40 / 40.0% / <u>714 78.9%",
+        "<u>40* / 20.0% / <u>293 22.1%",
+        "<u>120† / 30.0% / <u>680† 39.9%",
+    ]
+    assert ["NeuMiss", *neumiss] in lines
+    assert ["OLS", "<b>30 / 30.0%", "<u>60* / 30.0%", "<u>80 / 20.0%"] in lines
+    assert ["EM mixture", "–", "–", "–"] in lines
+    assert ["linear", "1 / 1.0%", "1* / 0.5%", "1 / 0.2%"] in lines
+    assert ["Optimal, RMSE", "100 / 905", "200 / 1324", "400 / 1706"] in lines
+
+
+def test_the_standard_deviation_over_instances_is_shown(two_instances):
+    lines = Page(render_page(two_instances, STANDARD)).lines
+    line = next(line for line in lines if line[0] == "OLS")
+    cells = ["<b>35 ±7 / 35.0%", "<u>65* ±7 / 32.5%", "<u>85 ±7 / 21.3%"]
+    assert [cell for cell in line[1:] if cell != "–"] == cells
+
+
+def test_failures_and_progress_are_shown_as_text(stored):
+    page = render_page(stored, QUICK, progress={"table1": (8, 17)})
+    assert "Failed: MIWAE, instance 0: ValueError: &lt;b&gt;no&lt;/b&gt; loss" in page
+    assert "8 of 17 fits so far" in page
+
+
+@pytest.mark.parametrize(
+    "name", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</table>&amp;"]
+)
+def test_hostile_names_stay_text(stored, name):
+    """Whatever a record contains, the page has the same elements."""
+    hostile = [
+        replace(one, finished=name, versions={name: name}, config={name: name} if one.config else {})
+        for one in stored
+    ]
+    pages = [Page(render_page(records, QUICK)) for records in (hostile, stored)]
+    assert [tag for tag, _ in pages[0].tags] == [tag for tag, _ in pages[1].tags]
+
+
+def demo_records(stored):
+    return [replace(one, suite="demo", level=0.1) for one in stored]
+
+
+def test_the_demo_shows_one_table_with_a_plot_and_carries_its_records(stored):
+    records = demo_records(stored)
+    page = render_page(records, demo_budget(), demo=demo_table())
+    assert "<h1>Gaussian-Mix under MAR, trained at 10% missing</h1>" in page
+    assert page.count("<svg") == 1
+    lines = Page(page, "demo").lines
+    assert lines[0][:2] == ["tested at", "10%"]
+    link = next(found for tag, found in Page(page).tags if "download" in found)
+    text = base64.b64decode(link["href"].split(",")[1]).decode()
+    assert [Record.from_json(line) for line in text.splitlines()] == records
+
+
+def test_the_page_needs_no_other_files(stored):
+    for page in (
+        render_page(stored, QUICK),
+        render_page(demo_records(stored), demo_budget(), demo=demo_table()),
+    ):
+        tags = Page(page).tags
+        assert "script" not in {tag for tag, _ in tags}
+        names = ("href", "src", "xlink:href")
+        addresses = [value for _, found in tags for name, value in found.items() if name in names]
+        assert addresses
+        assert all(address.startswith(("#", "data:")) for address in addresses)
+        assert not re.search(r"url\((?!#)|@import", page)
+
+
+def test_a_failed_write_keeps_the_earlier_page(tmp_path):
+    path = write_page("earlier", tmp_path / "page.html")
+    with pytest.raises(UnicodeEncodeError):
+        write_page("\ud800", path)
+    assert path.read_text() == "earlier"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_without_jinja2_the_error_says_how_to_install_it(stored, monkeypatch):
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "jinja2" else object())
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "stablemiss\[report\]"'):
+        render_page(stored, QUICK)
+
+
+def test_views_load_neither_torch_nor_scikit_learn(stored, tmp_path):
+    """Neither at import nor while the page is rendered."""
+    (tmp_path / "records.jsonl").write_text("".join(record.to_json() + "\n" for record in stored))
+    script = (
+        "import sys\n"
+        "from stablemiss.experiments.budgets import BUDGETS\n"
+        "from stablemiss.report.markdown import reproduction_markdown\n"
+        "from stablemiss.report.page import render_page\n"
+        "from stablemiss.report.summary import summarise\n"
+        "from stablemiss.results import Store\n"
+        "records, quick = Store('records.jsonl').records(), BUDGETS['quick']\n"
+        "render_page(records, quick), reproduction_markdown(summarise(records, quick))\n"
+        "print(sorted({'torch', 'sklearn', 'lightgbm'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_templates_are_part_of_the_package():
+    folder = Path(module.__file__).parent / "templates"
+    assert (folder / "page.html.j2").is_file()
+    assert (folder / "style.css").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_a_phone_shows_the_page_without_horizontal_scrolling(complete, tmp_path):
+    """At 390 px only the boxes around tables scroll, and the browser reports no errors."""
+    first, *others = complete
+    records = [replace(first, failure="x" * 500, scores=()), *others]
+    page = render_page(records, STANDARD).replace("<details>", "<details open>")
+    assert all(f'<section id="{name}">' in page for name in (*TABLES, "overview", "patterns"))
+    # Windows have a minimum width of 500 px; frames do not.
+    frame = tmp_path / "frame.html"
+    frame.write_text(
+        f'<!doctype html><meta charset="utf-8"><iframe id="page" width="390" height="800" '
+        f'srcdoc="{html.escape(page)}"></iframe><pre id="found"></pre><script>onload = () => {{\n'
+        "const root = document.getElementById('page').contentDocument.documentElement;\n"
+        "const boxes = [...root.querySelectorAll('.scroll')];\n"
+        "document.getElementById('found').textContent = JSON.stringify({\n"
+        "page: root.scrollWidth, seen: root.clientWidth,\n"
+        "scrolling: boxes.filter(box => box.scrollWidth > box.clientWidth).length});}</script>",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [
+            CHROMIUM,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--user-data-dir={tmp_path / 'profile'}",
+            "--enable-logging=stderr",
+            "--dump-dom",
+            frame.as_uri(),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    found = json.loads(re.search(r'<pre id="found">(.*?)</pre>', done.stdout).group(1))
+    assert found["page"] <= found["seen"] <= 390
+    assert found["scrolling"]
+    assert "CONSOLE" not in done.stderr
