@@ -33,8 +33,8 @@ def report(
         chosen = to_budget(budget)
         if not folder.is_dir():
             raise FileNotFoundError(
-                f"There is no folder {folder} with records. Run `stablemiss reproduce` first, or name another "
-                "folder with --folder."
+                f"There is no folder {folder} with records. Run `stablemiss reproduce` first, or choose "
+                "another folder with --folder."
             )
         check_can_render()
         check_folder(output)

@@ -7,7 +7,7 @@ error divided by that of the retrained LightGBM, minus one: 0 is as good as retr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,17 +97,8 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng, is_classification: bool = Fals
 class ShiftedTable:
     """A table split once, and its rows under every mechanism of the shift suite.
 
-    Parameters
-    ----------
-    X : (n, d) numbers
-        The table; NaN where missing.
-    y : (n,)
-        Numbers, or labels.
-    is_classification : bool
-    seed : int
-        Fixes the split, the mechanisms and the masks.
-    test_size : float, default=0.2
-        Share of rows to test on. Raising it makes scores less noisy and leaves fewer rows to train on.
+    The arguments are those of `score_under_suite`. `test_size` is the share of rows to test on; raising it
+    makes scores less noisy and leaves fewer rows to train on.
     """
 
     def __init__(self, X: NDArray, y: NDArray, is_classification: bool, seed: int, test_size: float = 0.2):
@@ -130,15 +121,11 @@ class ShiftedTable:
 
     def tests(self, names: Iterable[str]) -> TestSets:
         """Test rows under some mechanisms; the same random numbers for all of them."""
-        return TestSets(
-            {
-                TestSetting(name): self.mechanisms[name].hide(
-                    self._X_test, np.random.default_rng(self._test_seed)
-                )
-                for name in names
-            },
-            self.y_test,
-        )
+
+        def masked(name: str) -> NDArray:
+            return self.mechanisms[name].hide(self._X_test, np.random.default_rng(self._test_seed))
+
+        return TestSets({TestSetting(name): masked(name) for name in names}, self.y_test)
 
 
 def score_under_suite(
@@ -193,45 +180,38 @@ def score_under_suite(
     is_classification = kinds == {True}
     table = ShiftedTable(X, y, is_classification, seed)
     names = list(mechanisms or table.mechanisms)
-    unknown = sorted(set(names) - set(table.mechanisms))
-    if unknown:
+    if unknown := sorted(set(names) - set(table.mechanisms)):
         raise ValueError(f"mechanisms must be among {', '.join(table.mechanisms)}; got {', '.join(unknown)}.")
-    reference = (MissingClassifier if is_classification else MissingRegressor)(
-        Boosting(), random_state=seed, on_unseen_missing="ignore"
-    )
+    estimator = MissingClassifier if is_classification else MissingRegressor
+    reference = estimator(Boosting(), random_state=seed, on_unseen_missing="ignore")
     runs = [(REFERENCE, reference, name, [name]) for name in names]
     runs += [(label, model, TRAIN, names) for label, model in models.items()]
-    return list(_run_all(runs, table, dataset, seed, progress or NullProgress()))
-
-
-def _run_all(
-    runs: list[tuple[str, Any, str, list[str]]],
-    table: ShiftedTable,
-    dataset: str,
-    seed: int,
-    progress: Progress,
-) -> Iterator[Record]:
+    progress = progress or NullProgress()
+    records = []
     for label, model, trained_under, tested_under in runs:
         progress.start(f"{dataset}: {label}, trained under {trained_under}", total=len(tested_under))
-        X, tests = table.X_train(trained_under), table.tests(tested_under)
-        result = fit_and_score(clone(model), X, table.y_train, tests, progress)
+        X_train, tests = table.X_train(trained_under), table.tests(tested_under)
+        result = fit_and_score(clone(model), X_train, table.y_train, tests, progress)
         progress.finish()
-        yield Record(
-            suite=SUITE,
-            dataset=dataset,
-            mechanism=trained_under,
-            level=None,
-            instance=seed,
-            label=label,
-            seed=seed,
-            **result._asdict(),
-            settings={"mechanisms": describe(table.mechanisms)},
-            config=describe(model),
-            n_rows=len(X),
-            n_test_rows=len(table.y_test),
-            n_features=X.shape[1],
-            **provenance(),
+        records.append(
+            Record(
+                suite=SUITE,
+                dataset=dataset,
+                mechanism=trained_under,
+                level=None,
+                instance=seed,
+                label=label,
+                seed=seed,
+                **result._asdict(),
+                settings={"mechanisms": describe(table.mechanisms)},
+                config=describe(model),
+                n_rows=len(X_train),
+                n_test_rows=len(table.y_test),
+                n_features=X_train.shape[1],
+                **provenance(),
+            )
         )
+    return records
 
 
 def regret(records: Iterable[Record]) -> dict[str, dict[str, float]]:

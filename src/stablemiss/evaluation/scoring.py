@@ -30,20 +30,12 @@ class TestSetting:
 
 @dataclass(frozen=True, eq=False)
 class TestSets:
-    """The same test rows under several mechanisms.
-
-    Attributes
-    ----------
-    X : dict
-        TestSetting → (n, d) rows with NaN where missing.
-    y : (n,)
-        Their targets.
-    """
+    """The same test rows under several mechanisms."""
 
     __test__: ClassVar[bool] = False
 
-    X: Mapping[TestSetting, Floats]
-    y: NDArray
+    X: Mapping[TestSetting, Floats]  # (n, d) rows, NaN where missing
+    y: NDArray  # (n,) targets
 
 
 class Scores(NamedTuple):
@@ -82,7 +74,7 @@ def fit_and_score(
     >>> from stablemiss import MissingRegressor
     >>> X = np.random.default_rng(0).normal(size=(100, 2))
     >>> missing = np.where([True, False], np.nan, X)
-    >>> tests = TestSets({TestSetting("clean"): X, TestSetting("first column missing"): missing}, X.sum(axis=1))
+    >>> tests = TestSets({TestSetting("clean"): X, TestSetting("outage"): missing}, X.sum(axis=1))
     >>> model = MissingRegressor("ols", random_state=0, on_unseen_missing="ignore")
     >>> [round(score.error, 1) for score in fit_and_score(model, X, X.sum(axis=1), tests).scores]
     [0.0, 0.9]

@@ -42,47 +42,24 @@ MCAR: dict[str, dict[str, Any]] = {"stablemiss": {"decorrelate": "intra"}}
 
 @dataclass(frozen=True)
 class Budget:
-    """One budget, the same for all methods.
-
-    Parameters
-    ----------
-    name : str
-    n_features, n_rows, n_test_rows : int
-        Size of synthetic data.
-    seconds : float
-        Time in which one fit should end on one core. Nothing is cut off, so scores do not depend on the
-        machine; the report lists fits that took longer.
-    n_real_rows : int, default=None
-        Maximum number of training rows of a real table. None means all.
-    levels : tuple of float, default=None
-        Columns that train or test at other levels are skipped. None keeps all.
-    n_instances : int, default=None
-        Instances of every table. None means as many as the table asks for.
-    n_trials : int, default=0
-        Trials of a hyper-parameter search before each fit. 0 fits the default settings.
-    is_brief : bool, default=False
-        Fit every method with its own `brief` parameters.
-    settings : dict
-        Method → parameters that replace its defaults.
-    first_seed : int, default=1000
-        Seed of instance 0. Methods were developed on populations with small seeds, so these are new to them.
-    seeds_mechanisms : bool, default=True
-        Draw each mechanism from a generator of its own, so that it is the same in every run of an instance.
-        False draws it from the generator of the training rows.
-    """
+    """What a reproduction may cost, the same for all methods."""
 
     name: str
-    n_features: int
+    n_features: int  # of synthetic data, as are the next two
     n_rows: int
     n_test_rows: int
+    # Time in which a fit should end on one core. None is cut off: scores must not depend on the machine.
     seconds: float
-    n_real_rows: int | None = None
-    levels: tuple[float, ...] | None = None
-    n_instances: int | None = None
-    n_trials: int = 0
-    is_brief: bool = False
-    settings: Mapping[str, dict[str, Any]] = field(default_factory=dict, compare=False)
+    n_real_rows: int | None = None  # maximum number of training rows of a real table; None: all
+    levels: tuple[float, ...] | None = None  # columns with other levels are skipped; None: no column is
+    n_instances: int | None = None  # of every table; None: as many as the table asks for
+    n_trials: int = 0  # of a hyper-parameter search before each fit
+    is_brief: bool = False  # fit every method with its own `brief` parameters
+    settings: Mapping[str, dict[str, Any]] = field(default_factory=dict, compare=False)  # of methods
+    # Methods were developed on populations with small seeds, so instance 0 has a larger one.
     first_seed: int = 1000
+    # Draw each mechanism from its own generator, so that it is the same in every run of an instance; False
+    # draws it from the generator of the training rows.
     seeds_mechanisms: bool = True
 
     def columns(self, table: PaperTable) -> list[Column]:

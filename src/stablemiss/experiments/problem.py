@@ -34,24 +34,13 @@ SYNTHETIC_VALIDATION_FRACTION = 0.15
 
 
 class Problem(NamedTuple):
-    """Training rows and test rows.
+    """Training rows and test rows."""
 
-    Attributes
-    ----------
-    X, y : (n, d), (n,)
-        Training rows, NaN where missing, and their targets.
-    tests : TestSets
-        The test rows under each test setting.
-    validation_fraction : float
-    population : Population or None
-        The distribution of the rows, if it is known.
-    """
-
-    X: Floats
-    y: Floats
+    X: Floats  # (n, d) training rows, NaN where missing
+    y: Floats  # (n,)
     tests: TestSets
     validation_fraction: float
-    population: Population | None
+    population: Population | None  # the distribution of the rows, if it is known
 
 
 def draw_problem(run: Run) -> Problem:
@@ -80,7 +69,7 @@ def draw_problem(run: Run) -> Problem:
         for name in names
     }
     masked = mechanisms[run.mechanism].hide(X, rng)
-    # Every level starts from the same random numbers: values missing at 20% are nearly all missing at 30% too.
+    # Every level starts from the same random numbers: values missing at 20% are mostly missing at 30% too.
     tests = {
         test: mechanisms[test.mechanism].at(test.level or 0.0).hide(X_test, np.random.default_rng(mask_seed))
         for test in run.tests

@@ -28,32 +28,15 @@ class _Fit(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One fit and its tests.
-
-    Attributes
-    ----------
-    budget : Budget
-    dataset : str
-    mechanism : str
-        Missingness mechanism of the training rows.
-    level : float
-        Its missing rate.
-    instance : int
-        Number of the population, or of the split of a real table.
-    label : str
-        What is fitted, one of `stablemiss.experiments.budgets.LABELS`, or "optimal" or "linear", which only a
-        synthetic population knows.
-    tests : tuple of TestSetting
-        Every test that any table or figure asks for.
-    """
+    """One fit and its tests."""
 
     budget: Budget
     dataset: str
-    mechanism: str
-    level: float
-    instance: int
-    label: str
-    tests: tuple[TestSetting, ...] = ()
+    mechanism: str  # of the training rows
+    level: float  # its missing rate
+    instance: int  # number of the population, or of the split of a real table
+    label: str  # one of LABELS, or "optimal" or "linear", which only a synthetic population knows
+    tests: tuple[TestSetting, ...] = ()  # every test that any table or figure asks for
 
     @property
     def seed(self) -> int:

@@ -41,39 +41,18 @@ class Column:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """One table or figure.
+    """One table or figure."""
 
-    Parameters
-    ----------
-    name : str
-        As in `stablemiss reproduce`, such as "table1".
-    dataset : str
-        A key of `DATA_TITLES`.
-    train_mechanism, test_mechanism : str
-        Keys of `MECHANISM_TITLES`.
-    columns : tuple of Column
-    methods : tuple of str
-        Labels in `stablemiss.experiments.budgets.LABELS`, in the order of the rows.
-    n_instances : int, default=3
-        Populations, or splits of a real table, at budget "standard".
-    reference : str, default="optimal"
-        Label whose RMSE is subtracted: a gap is the RMSE minus the reference's.
-    reference_in_place : bool, default=False
-        Train the reference at the test level of each column instead of the training level.
-    target_sd : float, default=None
-        Standard deviation of the target of a real table, which is the error of predicting its mean.
-    """
-
-    name: str
-    dataset: str
-    train_mechanism: str
+    name: str  # as in `stablemiss reproduce`, such as "table1"
+    dataset: str  # a key of DATA_TITLES
+    train_mechanism: str  # keys of MECHANISM_TITLES
     test_mechanism: str
     columns: tuple[Column, ...]
-    methods: tuple[str, ...] = (*EIGHT, *OTHERS, LINEAR)
-    n_instances: int = 3
-    reference: str = OPTIMAL
-    reference_in_place: bool = False
-    target_sd: float | None = None
+    methods: tuple[str, ...] = (*EIGHT, *OTHERS, LINEAR)  # labels, in the order of the rows
+    n_instances: int = 3  # populations, or splits of a real table, at budget "standard"
+    reference: str = OPTIMAL  # a gap is the RMSE minus the reference's
+    reference_in_place: bool = False  # the reference is trained at the test level of each column
+    target_sd: float | None = None  # of a real table: the error of predicting the mean
 
     @property
     def title(self) -> str:
@@ -120,8 +99,8 @@ CLAIMS = {
     "table2": "StableMiss is always best; under a shift its gap is 30–50% below NeuMiss's, the second.",
     "table3": "StableMiss is best under a shift: its gap is 26–50% below the second, mostly StableNet's.",
     "table6": "StableMiss is always best; under a shift its gap is 6–10% below NeuMiss's, the second.",
-    "table7": "StableMiss is best under a shift, 8–31% below NeuMiss; without one NeuMiss is slightly better.",
-    "table8": "StableMiss is best under a shift, 23–39% below NeuMiss; without one NeuMiss is slightly better.",
+    "table7": "StableMiss is best under a shift, 8–31% below NeuMiss, which is slightly better without one.",
+    "table8": "StableMiss is best under a shift, 23–39% below NeuMiss, which is slightly better without one.",
     "table9": "StableMiss is always best; under a shift its gap is 14–39% below NeuMiss's, the second.",
     "table10": "StableMiss is always best; its gap is 39% below NeuMiss's, the second.",
     "table11": "StableMiss is always best; its gap is 24% below NeuMiss's, the second.",

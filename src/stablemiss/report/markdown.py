@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from stablemiss.experiments.comparison import Cell, Comparison
-from stablemiss.report.summary import Overview, Summary
+from stablemiss.report.summary import Summary
 from stablemiss.report.text import (
     axis_title,
     column_titles,
@@ -82,12 +82,12 @@ def reproduction_markdown(summary: Summary) -> str:
     return "\n\n".join(
         [
             "## All tables at a glance (published)",
-            "The gap as a share of the reference's RMSE, mean over a table's columns; in brackets as published. "
-            "**Bold**: best; _italic_: second best, of the paper's methods and, separately, of the others.",
-            _overview(summary.overview),
+            "The gap as a share of the reference's RMSE, mean over a table's columns; in brackets as "
+            "published. **Bold**: best; _italic_: second best, of the paper's methods and of the others.",
+            _overview(summary),
             "## StableMiss against each method",
-            "Columns of all tables in which StableMiss has the smaller gap, and tables with several instances in "
-            "which its RMSE is clearly lower, clearly higher, or neither (95% interval of paired differences).",
+            "Columns of all tables in which StableMiss has the smaller gap, and tables with several "
+            "instances in which its RMSE is clearly lower or higher (95% interval of paired differences).",
             markdown_table(
                 ["method", "smaller gap in", "clearly lower", "clearly higher", "neither"],
                 [
@@ -106,15 +106,15 @@ def reproduction_markdown(summary: Summary) -> str:
     )
 
 
-def _overview(overview: Overview) -> str:
+def _overview(summary: Summary) -> str:
     rows = []
-    for line in overview.lines:
+    for label, shares in [*summary.overview_lines(True), *summary.overview_lines(False)]:
         cells = []
-        for cell in line.cells:
-            published = "" if cell is None or cell.published is None else f" ({share(cell.published)})"
-            cells.append("–" if cell is None else MARKS[cell.mark].format(share(cell.share)) + published)
-        rows.append([title_of(line.label), *cells])
-    return markdown_table(["", *map(table_title, overview.names)], rows, "--:")
+        for one in shares:
+            published = f" ({share(one.published)})" if one and one.published is not None else ""
+            cells.append(MARKS[one.mark].format(share(one.ours)) + published if one else "–")
+        rows.append([title_of(label), *cells])
+    return markdown_table(["", *(table_title(one.table.name) for one in summary.tables)], rows, "--:")
 
 
 def _comparison(comparison: Comparison) -> str:

@@ -9,40 +9,34 @@ import re
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from stablemiss.experiments.comparison import Cell, Comparison
+from stablemiss.experiments.comparison import Comparison
 from stablemiss.experiments.tables import ABLATION, EIGHT, LINEAR, OPTIMAL
 from stablemiss.report.summary import SUBJECT, Summary, distinct_columns
 
 UNWEIGHTED = "stablemiss_unweighted"
 QUOTE = re.compile(r"([−-]?[\d.,]*\d)(%?)<!-- ([\w. ]+) -->")
+Statistics = dict[str, float]
 
 
-def statistics(summary: Summary) -> dict[str, float]:
+def statistics(summary: Summary) -> Statistics:
     """Name → value; shares are fractions of one."""
-    tables = [one for one in summary.comparisons if not one.table.is_figure]
-    figures = [one for one in summary.comparisons if one.table.is_figure]
-    found: dict[str, float] = {}
+    tables = summary.tables
+    found = _ahead(tables, "shift") | _ahead(tables, "same") | _sizes(tables)
     for one in tables:
-        for group, labels in (("all", None), ("eight", EIGHT)):
-            for label, n in _wins(one, labels).items():
-                found[f"wins.{one.table.name}.{group}.{label}"] = n
-    for name, is_as_trained in (("shift", False), ("same", True)):
-        found |= {f"{key}.{name}": value for key, value in _ahead(tables, is_as_trained).items()}
+        name = one.table.name
+        found |= _wins(one)
+        found |= {f"weights.{name}": -pair.mean for pair in one.pairs if pair.label == UNWEIGHTED}
+        found |= _mean_of(f"agreement.{name}", one.agreement)
+    found |= _mean_of("weights.mean", [value for key, value in found.items() if key.startswith("weights.")])
+    columns = [one.agreement[number] for one, number in distinct_columns(tables)]
+    found |= _mean_of("agreement.mean", columns)
     for duel in summary.duels:
         found[f"beaten.{duel.label}"], found[f"beaten_by.{duel.label}"] = duel.n_won, duel.n - duel.n_won
         found[f"columns.{duel.label}"] = duel.n
-        for name, n in zip(("lower", "higher", "neither"), duel.clear, strict=True):
-            found[f"clearly.{name}.{duel.label}"] = n
-    found |= _weights(tables)
-    for one in figures:
-        found |= {f"{one.table.name}.{key}": value for key, value in _variants(one).items()}
-    found |= _sizes(tables)
-    agreement = {one.table.name: [a for a in one.agreement if a is not None] for one in tables}
-    found |= {f"agreement.{name}": fmean(values) for name, values in agreement.items() if values}
-    columns = [one.agreement[number] for one, number in distinct_columns(tables).values()]
-    known = [value for value in columns if value is not None]
-    if known:
-        found["agreement.mean"] = fmean(known)
+        for verdict, n in zip(("lower", "higher", "neither"), duel.clear, strict=True):
+            found[f"clearly.{verdict}.{duel.label}"] = n
+    for one in summary.comparisons:
+        found |= _variants(one) if one.table.is_figure else {}
     return found
 
 
@@ -63,89 +57,87 @@ def format_like(value: float, digits: str, unit: str) -> str:
     return f"{value * (100 if unit else 1):z.{decimals}f}".replace("-", "−")
 
 
-def _wins(comparison: Comparison, labels: Sequence[str] | None) -> dict[str, int]:
-    """Label → columns in which no ranked label has a smaller gap."""
-    wins: dict[str, int] = {}
+def _mean_of(name: str, values: Sequence[float | None]) -> Statistics:
+    known = [value for value in values if value is not None]
+    return {name: fmean(known)} if known else {}
+
+
+def _wins(comparison: Comparison) -> Statistics:
+    """Columns in which no other ranked label has a smaller gap: of all labels, and of the paper's eight."""
+    wins: Statistics = {}
     for number in range(len(comparison.columns)):
-        column = {k: cell for k, cell in comparison.column(number).items() if k != LINEAR}
-        gaps = {k: cell.gap for k, cell in column.items() if labels is None or k in labels}
-        for label in (k for k, gap in gaps.items() if gap == min(gaps.values())):
-            wins[label] = wins.get(label, 0) + 1
+        gaps = {k: cell.gap for k, cell in comparison.column(number).items() if k != LINEAR}
+        of_eight = {k: gap for k, gap in gaps.items() if k in EIGHT}
+        for group, ranked in (("all", gaps), ("eight", of_eight)):
+            for label in (k for k, gap in ranked.items() if gap == min(ranked.values())):
+                key = f"wins.{comparison.table.name}.{group}.{label}"
+                wins[key] = wins.get(key, 0) + 1
     return wins
 
 
-def _ahead(tables: Sequence[Comparison], is_as_trained: bool) -> dict[str, float]:
-    """How often the paper's method is first of the eight, and its mean gap beside the best other's."""
-    found: dict[str, float] = {}
-    every: list[dict[str, Cell]] = []
-    drawn: list[dict[str, Cell]] = []
-    for one, number in distinct_columns(tables).values():
-        column = {k: cell for k, cell in one.column(number).items() if k in EIGHT}
-        is_complete = len(column) == len(EIGHT) and all(c.published is not None for c in column.values())
-        if is_complete and column[SUBJECT].is_as_trained == is_as_trained:
-            every.append(column)
-            if one.table.reference == OPTIMAL:
-                drawn.append(column)
-    found["columns"] = len(every)
+def _ahead(tables: Sequence[Comparison], name: str) -> Statistics:
+    """How often the paper's method is first of the eight, and its mean gap beside the best other's.
+
+    Over the columns with a shift or, if `name` is "same", without one.
+    """
+    columns = []
+    for one, number in distinct_columns(tables):
+        cells = {
+            k: cell for k, cell in one.column(number).items() if k in EIGHT and cell.published is not None
+        }
+        if len(cells) == len(EIGHT) and cells[SUBJECT].is_as_trained == (name == "same"):
+            columns.append((one.table.reference == OPTIMAL, cells))
+    found: Statistics = {f"columns.{name}": len(columns)}
     for suffix, gap, share in (("", "gap", "share"), (".published", "published", "published_share")):
-        found[f"first{suffix}"] = sum(
-            getattr(column[SUBJECT], gap) == min(getattr(cell, gap) for cell in column.values())
-            for column in every
-        )
-        if drawn:
-            found[f"gap{suffix}"] = fmean(getattr(column[SUBJECT], share) for column in drawn)
-            found[f"best_other{suffix}"] = fmean(
-                min(getattr(cell, share) for k, cell in column.items() if k != SUBJECT) for column in drawn
-            )
+        is_first = [
+            getattr(cells[SUBJECT], gap) == min(getattr(cell, gap) for cell in cells.values())
+            for _, cells in columns
+        ]
+        found[f"first{suffix}.{name}"] = sum(is_first)
+        drawn = [
+            {k: getattr(cell, share) for k, cell in cells.items()} for is_drawn, cells in columns if is_drawn
+        ]
+        found |= _mean_of(f"gap{suffix}.{name}", [shares[SUBJECT] for shares in drawn])
+        others = [min(value for k, value in shares.items() if k != SUBJECT) for shares in drawn]
+        found |= _mean_of(f"best_other{suffix}.{name}", others)
     return found
 
 
-def _weights(tables: Sequence[Comparison]) -> dict[str, float]:
-    """Relative increase of the RMSE by the decorrelation weights, mean over tables and per table."""
-    increases = {
-        one.table.name: -pair.mean for one in tables for pair in one.pairs if pair.label == UNWEIGHTED
-    }
-    found = {f"weights.{name}": value for name, value in increases.items()}
-    return found | ({"weights.mean": fmean(increases.values())} if increases else {})
-
-
-def _variants(figure: Comparison) -> dict[str, float]:
+def _variants(figure: Comparison) -> Statistics:
+    """Gaps of the full variant and of the best other one, and the largest change of the RMSE by weights."""
     columns = [figure.column(number) for number in range(len(figure.columns))]
     columns = [column for column in columns if column.keys() >= set(ABLATION)]
     if not columns:
         return {}
-    subject = figure.table.subject
+    name, subject = figure.table.name, figure.table.subject
     full = [column[subject].share for column in columns]
     others = [min(column[k].share for k in ABLATION if k != subject) for column in columns]
-    increases = [column[subject].rmse / column[UNWEIGHTED].rmse - 1 for column in columns]
+    increases = [abs(column[subject].rmse / column[UNWEIGHTED].rmse - 1) for column in columns]
     return {
-        "full": fmean(full),
-        "best_other": fmean(others),
-        "full.last": full[-1],
-        "best_other.last": others[-1],
-        "increase": fmean(increases),
-        "increase.largest abs": max(map(abs, increases)),
+        f"{name}.full": fmean(full),
+        f"{name}.full.last": full[-1],
+        f"{name}.best_other": fmean(others),
+        f"{name}.best_other.last": others[-1],
+        f"{name}.largest_change": max(increases),
     }
 
 
-def _sizes(tables: Sequence[Comparison]) -> dict[str, float]:
+def _sizes(tables: Sequence[Comparison]) -> Statistics:
     """Median gaps, ours and published, and errors that exceed a constant's."""
-    found: dict[str, float] = {}
     places = [
-        (one, label, cell)
-        for one, number in distinct_columns(tables).values()
+        (one.table.reference == OPTIMAL, cell)
+        for one, number in distinct_columns(tables)
         for label, cell in one.column(number).items()
         if label in EIGHT
     ]
-    for name, is_drawn in (("optimal", True), ("stablemiss_id", False)):
-        group = [c for one, _, c in places if (one.table.reference == OPTIMAL) == is_drawn]
-        shares = [(c.share, c.published_share) for c in group if c.published_share is not None]
-        if shares:
-            found[f"median.{name}"] = median(share for share, _ in shares)
-            found[f"median.{name}.published"] = median(share for _, share in shares)
-    known = [(label, cell) for _, label, cell in places if cell.published_is_worse_than_constant is not None]
-    found["errors"] = len(known)
-    found["worse_than_constant"] = sum(cell.is_worse_than_constant for _, cell in known)
-    worse = [label for label, cell in known if cell.published_is_worse_than_constant]
-    found["worse_than_constant.published"] = len(worse)
-    return found | {f"worse_than_constant.published.{label}": worse.count(label) for label in EIGHT}
+    known = [cell for _, cell in places if cell.published_is_worse_than_constant is not None]
+    found: Statistics = {
+        "errors": len(known),
+        "worse_than_constant": sum(cell.is_worse_than_constant for cell in known),
+        "worse_than_constant.published": sum(bool(c.published_is_worse_than_constant) for c in known),
+    }
+    shares = [(c.share, c.published_share) for drawn, c in places if drawn and c.published_share is not None]
+    if shares:
+        found["median.optimal"] = median(share for share, _ in shares)
+        found["median.optimal.published"] = median(share for _, share in shares)
+    return found

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
+from typing import NamedTuple
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.comparison import Comparison, compare, mark_best
-from stablemiss.experiments.comparison import Line as TableLine
-from stablemiss.experiments.tables import TABLES, PaperTable
+from stablemiss.experiments.tables import EIGHT, TABLES, PaperTable
 from stablemiss.missingness import LEVELS
 from stablemiss.report.text import percent, title_of
 from stablemiss.results import Record
@@ -18,44 +18,24 @@ from stablemiss.results import Record
 SUBJECT = "stablemiss"
 
 
-@dataclass(frozen=True)
-class OverviewCell:
-    """Gap as a share of the reference's RMSE, mean over the columns of a table; ours and published."""
+class Share(NamedTuple):
+    """Gap as a share of the reference's RMSE, mean over the columns of a table."""
 
-    share: float
+    ours: float
     published: float | None
-    mark: str = ""
+    mark: str
 
 
-@dataclass(frozen=True)
-class Overview:
-    """One number per method and table; a cell is None unless all columns have a score."""
-
-    names: tuple[str, ...]
-    lines: tuple[TableLine, ...]
-
-
-@dataclass(frozen=True)
-class Duel:
-    """The paper's method against another one, over all tables.
-
-    Attributes
-    ----------
-    label : str
-    n_won, n : int
-        Columns in which the paper's method has the smaller gap, and all columns that have both.
-    clear : (int, int, int)
-        Tables with several instances in which its RMSE is clearly lower, clearly higher, or neither.
-    """
+class Duel(NamedTuple):
+    """The paper's method against another one, over all tables."""
 
     label: str
-    n_won: int
-    n: int
-    clear: tuple[int, int, int]
+    n_won: int  # columns in which the paper's method has the smaller gap
+    n: int  # columns that have both
+    clear: tuple[int, int, int]  # tables in which its RMSE is clearly lower, clearly higher, or neither
 
 
-@dataclass(frozen=True)
-class Timing:
+class Timing(NamedTuple):
     """Seconds and megabytes of all fits of a label."""
 
     label: str
@@ -71,11 +51,25 @@ class Summary:
     """What a page shows besides the patterns."""
 
     comparisons: tuple[Comparison, ...]
-    overview: Overview
+    overview: dict[str, dict[str, Share]]  # label → table → share, where all columns have a score
     duels: tuple[Duel, ...]
-    settings: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, str], ...]  # name, value
     timings: tuple[Timing, ...]
-    configurations: tuple[tuple[str, str, str], ...]
+    configurations: tuple[tuple[str, str, str], ...]  # label, data sets, parameters
+
+    @property
+    def tables(self) -> list[Comparison]:
+        """The comparisons that are not figures."""
+        return [one for one in self.comparisons if not one.table.is_figure]
+
+    def overview_lines(self, of_the_paper: bool) -> list[tuple[str, list[Share | None]]]:
+        """Label and shares, one per table, of the paper's methods or of the others."""
+        names = [one.table.name for one in self.tables]
+        return [
+            (label, [shares.get(name) for name in names])
+            for label, shares in self.overview.items()
+            if (label in EIGHT) == of_the_paper
+        ]
 
 
 def summarise(
@@ -89,7 +83,7 @@ def summarise(
         Those of other budgets are ignored.
     budget : Budget
     tables : iterable of PaperTable
-        Tables without a score or a failure are left out.
+        Tables without a score or a failure are left out. All tables of the paper by default.
     """
     records = sorted((one for one in records if one.suite == budget.name), key=lambda one: one.key)
     if not records:
@@ -99,48 +93,48 @@ def summarise(
         )
     every = [compare(table, records, budget) for table in tables]
     shown = [one for one in every if one.failures or any(any(line.cells) for line in one.lines)]
+    without_figures = [one for one in shown if not one.table.is_figure]
     return Summary(
         comparisons=tuple(shown),
-        overview=_overview([one for one in shown if not one.table.is_figure]),
-        duels=tuple(_duels([one for one in shown if not one.table.is_figure])),
+        overview=_overview(without_figures),
+        duels=tuple(_duels(without_figures)),
         settings=tuple(_settings(records, budget)),
         timings=tuple(_timings(records)),
         configurations=tuple(_configurations(records)),
     )
 
 
-def distinct_columns(comparisons: Iterable[Comparison]) -> dict[tuple, tuple[Comparison, int]]:
+def distinct_columns(comparisons: Iterable[Comparison]) -> list[tuple[Comparison, int]]:
     """All columns of some tables; a column that two tables share, such as 50% in tables 1 and 2, once."""
     columns: dict[tuple, tuple[Comparison, int]] = {}
     for one in comparisons:
-        table = one.table
+        where = (one.table.dataset, one.table.train_mechanism, one.table.test_mechanism)
         for number, column in enumerate(one.columns):
             if one.column(number):
-                key = (table.dataset, table.train_mechanism, table.test_mechanism, column)
-                columns.setdefault(key, (one, number))
-    return columns
+                columns.setdefault((*where, column), (one, number))
+    return list(columns.values())
 
 
-def _overview(comparisons: Sequence[Comparison]) -> Overview:
-    labels = {line.label: line.is_of_the_paper for one in comparisons for line in one.lines}
-    lines = []
-    for label, is_of_the_paper in labels.items():
-        cells: list[OverviewCell | None] = []
-        for one in comparisons:
-            line = next((line for line in one.lines if line.label == label), None)
-            known = [cell for cell in line.cells if cell is not None] if line else []
-            if line is None or len(known) < len(line.cells) or not known:
-                cells.append(None)
-                continue
-            published = [cell.published_share for cell in known if cell.published_share is not None]
-            mean = fmean(published) if len(published) == len(known) else None
-            cells.append(OverviewCell(fmean(cell.share for cell in known), mean))
-        lines.append(TableLine(label, is_of_the_paper, tuple(cells)))  # type: ignore[arg-type]
-    return Overview(tuple(one.table.name for one in comparisons), tuple(mark_best(lines, "share", "mark")))
+def _overview(comparisons: Sequence[Comparison]) -> dict[str, dict[str, Share]]:
+    overview: dict[str, dict[str, Share]] = {}
+    for one in comparisons:
+        means: dict[str, float | None] = {}
+        published: dict[str, float | None] = {}
+        for line in one.lines:
+            overview.setdefault(line.label, {})
+            cells = [cell for cell in line.cells if cell is not None]
+            if cells and len(cells) == len(line.cells):
+                shares = [cell.published_share for cell in cells if cell.published_share is not None]
+                means[line.label] = fmean(cell.share for cell in cells)
+                published[line.label] = fmean(shares) if len(shares) == len(cells) else None
+        marks = mark_best(means)
+        for label, mean in means.items():
+            overview[label][one.table.name] = Share(mean or 0.0, published[label], marks.get(label, ""))
+    return overview
 
 
 def _duels(comparisons: Sequence[Comparison]) -> Iterable[Duel]:
-    columns = [one.column(number) for one, number in distinct_columns(comparisons).values()]
+    columns = [one.column(number) for one, number in distinct_columns(comparisons)]
     for label in dict.fromkeys(label for column in columns for label in column):
         both = [column for column in columns if label in column and SUBJECT in column]
         if label == SUBJECT or not both:
@@ -162,21 +156,16 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
             what = f"{record.dataset}: {size}, {record.n_test_rows:,} test rows"
             sizes.setdefault(what, set()).add(record.instance)
     minutes = sum(record.seconds or 0.0 for record in records) / 60
+    duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
     late = [one for one in records if (one.fit_seconds or one.seconds or 0.0) > budget.seconds]
     names = ", ".join(sorted({title_of(one.label) for one in late}))
-    search = f"{budget.n_trials} trials before each fit" if budget.n_trials else "none"
     yield "Budget", budget.name
     yield "Data", "; ".join(f"{what} (instances: {len(found)})" for what, found in sorted(sizes.items()))
     yield "Missing levels", ", ".join(map(percent, budget.levels or LEVELS))
-    yield "Search of hyper-parameters", search
-    yield (
-        "Fits",
-        f"{len(records):,}; " + (f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"),
-    )
-    yield (
-        f"Fits that took longer than {budget.seconds:,.0f} s",
-        f"{len(late)} of {len(records)} ({names})" if late else "none",
-    )
+    yield "Trials of a search before each fit", str(budget.n_trials)
+    yield "Fits", f"{len(records):,}; {duration}"
+    over = f"{len(late)} of {len(records)} ({names})" if late else "none"
+    yield f"Fits that took longer than {budget.seconds:,.0f} s", over
     yield "Versions", ", ".join(sorted({f"{k} {v}" for one in records for k, v in one.versions.items()}))
     yield "Digests of the source code", ", ".join(sorted({one.source or "unknown" for one in records}))
     yield "Last record", max(one.finished for one in records)
@@ -195,7 +184,6 @@ def _timings(records: Sequence[Record]) -> list[Timing]:
 
 
 def _configurations(records: Sequence[Record]) -> list[tuple[str, str, str]]:
-    """Label, data sets and parameters of everything that was fitted."""
     datasets: dict[tuple[str, str], dict[str, None]] = {}
     for record in records:
         if record.config:

@@ -25,24 +25,12 @@ TITLES = {
 
 
 def title_of(label: str) -> str:
-    """Display name of a label.
-
-    Examples
-    --------
-    >>> title_of("boosting"), title_of("constant")
-    ('LightGBM', 'constant')
-    """
+    """Display name of a label."""
     return TITLES.get(label, label)
 
 
 def table_title(name: str) -> str:
-    """Display name of a table or figure.
-
-    Examples
-    --------
-    >>> table_title("table11"), table_title("demo")
-    ('Table 11', 'Demo')
-    """
+    """Display name of a table or figure, such as "Table 11"."""
     word = name.rstrip("0123456789")
     return f"{word.capitalize()} {name[len(word) :]}".strip()
 
@@ -89,22 +77,10 @@ def number(value: float | None, decimals: int) -> str:
 
 
 def share(value: float | None) -> str:
-    """A measured share in percent, with one decimal.
-
-    Examples
-    --------
-    >>> share(0.1234), share(-0.02)
-    ('12.3%', '−2.0%')
-    """
+    """A measured share in percent, with one decimal."""
     return "–" if value is None else f"{number(100 * value, 1)}%"
 
 
 def percent(level: float) -> str:
-    """A level as people write it.
-
-    Examples
-    --------
-    >>> percent(0.1), percent(0.125)
-    ('10%', '12.5%')
-    """
+    """A level as people write it, such as "10%" or "12.5%"."""
     return f"{round(100 * level, 6):g}%"

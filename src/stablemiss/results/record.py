@@ -13,69 +13,18 @@ MEASURED = ("seconds", "fit_seconds", "predict_seconds", "peak_memory", "finishe
 
 @dataclass(frozen=True)
 class Score:
-    """The error of a fitted model under one test mechanism.
-
-    Attributes
-    ----------
-    mechanism : str
-        Missingness mechanism of the test rows.
-    level : float or None
-        Its missing rate. None where the mechanism's name says all.
-    error : float or None
-        In the metric of the record. None where the run measures something else, stored in `extra`.
-    predict_seconds : float or None
-    extra : dict
-        Further measurements, such as the coverage of intervals.
-    """
+    """The error of a fitted model under one test mechanism."""
 
     mechanism: str
-    level: float | None
-    error: float | None
+    level: float | None  # missing rate; None where the mechanism's name says all
+    error: float | None  # in the metric of the record; None where the run measures something else
     predict_seconds: float | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)  # such as the coverage of intervals
 
 
 @dataclass(frozen=True)
 class Record:
     """One run. Every table, plot and page is made from records alone.
-
-    Attributes
-    ----------
-    suite : str
-        The collection the run belongs to, such as "standard" (a budget of the reproduction) or "regret".
-    dataset : str
-    mechanism : str
-        Missingness mechanism of the training rows.
-    level : float or None
-        Its missing rate. None where the mechanism's name says all.
-    instance : int
-        Number of the population or of the split of a real table.
-    label : str
-        What was fitted.
-    seed : int
-    scores : tuple of Score
-        Empty if the run failed.
-    metric : str
-        What the scores' errors are: "rmse" or "log loss".
-    failure : str or None
-        Why the run failed, if it did.
-    settings : dict
-        Everything else that determines the scores. A stored record with other settings is out of date.
-    config : dict
-        Parameters of what was fitted, after a search if there was one.
-    n_rows, n_test_rows, n_features : int or None
-    fit_seconds, predict_seconds, seconds : float or None
-        Time to fit, to predict all tests, and of the whole run.
-    peak_memory : int or None
-        Bytes.
-    extra : dict
-        Further measurements of a benchmark.
-    versions : dict
-        Versions of Python and of the packages that can change a score.
-    source : str
-        Digest of the package's source code.
-    finished : str
-        UTC time in ISO format.
 
     Examples
     --------
@@ -86,29 +35,29 @@ class Record:
     True
     """
 
-    suite: str
+    suite: str  # the collection of the run, such as "standard" (a budget of the reproduction) or "regret"
     dataset: str
-    mechanism: str
-    level: float | None
-    instance: int
-    label: str
+    mechanism: str  # missingness of the training rows
+    level: float | None  # its missing rate; None where the mechanism's name says all
+    instance: int  # number of the population, or of the split of a real table
+    label: str  # what was fitted
     seed: int
-    scores: tuple[Score, ...] = ()
-    metric: str = "rmse"
-    failure: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
+    scores: tuple[Score, ...] = ()  # empty if the run failed
+    metric: str = "rmse"  # or "log loss", …
+    failure: str | None = None  # why the run failed
+    settings: Mapping[str, Any] = field(default_factory=dict)  # what else determines the scores
+    config: Mapping[str, Any] = field(default_factory=dict)  # parameters of the fitted model
     n_rows: int | None = None
     n_test_rows: int | None = None
     n_features: int | None = None
     fit_seconds: float | None = None
-    predict_seconds: float | None = None
-    seconds: float | None = None
-    peak_memory: int | None = None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    predict_seconds: float | None = None  # of all tests
+    seconds: float | None = None  # of the whole run
+    peak_memory: int | None = None  # bytes
+    extra: Mapping[str, Any] = field(default_factory=dict)  # further measurements of a benchmark
     versions: Mapping[str, str] = field(default_factory=dict)
-    source: str = ""
-    finished: str = ""
+    source: str = ""  # digest of the package's source code
+    finished: str = ""  # UTC, ISO format
 
     @property
     def key(self) -> str:
@@ -142,13 +91,13 @@ class Record:
         return record
 
 
-_FLOAT = (int, float)
+_NUMBER, _NONE = (int, float), type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
-    "float | None": (*_FLOAT, type(None)),
-    "int | None": (int, type(None)),
-    "str | None": (str, type(None)),
+    "float | None": (*_NUMBER, _NONE),
+    "int | None": (int, _NONE),
+    "str | None": (str, _NONE),
     "Mapping[str, Any]": (dict,),
     "Mapping[str, str]": (dict,),
     "tuple[Score, ...]": (tuple,),
@@ -157,6 +106,5 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 def _check_types(part: Record | Score) -> None:
     for one in fields(part):
-        value = getattr(part, one.name)
-        if not isinstance(value, _TYPES[str(one.type)]):
+        if not isinstance(value := getattr(part, one.name), _TYPES[str(one.type)]):
             raise ValueError(f"not a result record: {one.name} is {value!r}")
