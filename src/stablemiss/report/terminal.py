@@ -62,6 +62,7 @@ def _view(comparison: Comparison) -> Table:
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
         show_edge=False,
+        pad_edge=False,
     )
     view.add_column(axis_title(comparison), no_wrap=True)
     for title in column_titles(comparison):
