@@ -330,7 +330,7 @@ def _kind(column: NDArray, rows: NDArray[np.integer]) -> str:
 
 
 def _outputs(target: NDArray, task: Task) -> Floats:
-    """What the target encoding averages, (n, k): targets, or class indicators (one column for two classes)."""
+    """Outputs (n, k) for the target encoding: targets, or class indicators (one column for two classes)."""
     if isinstance(task, Classification):
         indicators = np.eye(task.d_output)[target]
         return indicators[:, 1:] if task.d_output == 2 else indicators

@@ -53,7 +53,7 @@ def find_intercepts(points: Floats, rate: float) -> Floats:
         if (np.abs(excess) < 1e-10).all():
             break
         low, high = np.where(excess < 0, intercepts, low), np.where(excess > 0, intercepts, high)
-        # Newton steps converge fast, but leave the bracket if nearly all probabilities are 0 or 1: bisect then.
+        # Newton steps converge fast, but may leave the bracket if most probabilities are 0 or 1: bisect then.
         slope = np.maximum((probabilities * (1 - probabilities)).mean(axis=0), 1e-300)
         newton = intercepts - excess / slope
         intercepts = np.where((low < newton) & (newton < high), newton, (low + high) / 2)
