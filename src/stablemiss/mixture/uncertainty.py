@@ -30,7 +30,7 @@ from stablemiss.mixture.patterns import BLOCK_CELLS
 # Number of draws of the missing values, in antithetic pairs. With mixtures of three to six different
 # regressions, the error of `complete` is then 2 to 9 % for a row, and 1 to 3 % for its mean over rows.
 N_DRAWS = 32
-# A column is redundant in its group if the previous columns leave a smaller share of its variance unexplained.
+# A column is redundant if the previous columns of its group leave less of its variance unexplained.
 MIN_VARIANCE_SHARE = 1e-10
 
 
