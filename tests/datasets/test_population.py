@@ -175,10 +175,10 @@ def test_components_are_in_random_order_with_frequencies_equal_to_their_weights(
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_the_same_seed_gives_the_same_population_and_data(make):
-    first, second, other = (make(n_features=5, random_state=seed) for seed in (7, 7, 8))
+    first, second, different = (make(n_features=5, random_state=seed) for seed in (7, 7, 8))
     np.testing.assert_array_equal(first.coef, second.coef)
     np.testing.assert_array_equal(first.covariances, second.covariances)
-    assert not np.array_equal(first.coef, other.coef)
+    assert not np.array_equal(first.coef, different.coef)
     rng = np.random.default_rng(1)
     X, y = first.draw(20, rng)
     same_X, same_y = second.draw(20, np.random.default_rng(1))

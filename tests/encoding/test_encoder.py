@@ -71,15 +71,10 @@ def test_the_mask_agrees_with_pandas_and_missing_values_are_zero(
 def test_all_libraries_give_the_same_values(seed: int, n_rows: int) -> None:
     frame = make_frame(seed, n_rows)
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    array = frame.to_numpy(dtype=object)
     _, values, mask = fit(frame)
-    for same_table in (
-        frame.astype(object),
-        frame.convert_dtypes(),
-        frame.to_numpy(dtype=object),
-        frame.to_numpy(dtype=object).tolist(),
-        pl.from_arrow(arrow),
-        arrow,
-    ):
+    frames = (frame.astype(object), frame.convert_dtypes(), pl.from_arrow(arrow), arrow)
+    for same_table in (*frames, array, array.tolist()):
         _, same_values, same_mask = fit(same_table)
         assert_equal((values, mask), (same_values, same_mask))
 
@@ -219,18 +214,11 @@ def test_a_column_may_be_all_missing_in_new_rows(empty: Any) -> None:
     assert (values == 0).all()
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        [1e300, -1e300, 5e299],
-        [1.7e308, -1.7e308, 0.0],
-        [1e-300, 2e-300, 3e-300],
-        [5e-324, 0.0, 0.0],
-        [1e300, 1e300, 1e300],
-        [0.1, 0.1, 0.1],
-    ],
-    ids=str,
-)
+VERY_LARGE = [[1e300, -1e300, 5e299], [1.7e308, -1.7e308, 0.0], [1e300, 1e300, 1e300]]
+VERY_SMALL = [[1e-300, 2e-300, 3e-300], [5e-324, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("cells", [*VERY_LARGE, *VERY_SMALL, [0.1, 0.1, 0.1]], ids=str)
 def test_values_of_any_magnitude_stay_finite(cells: list[float]) -> None:
     encoder, values, _ = fit(np.array(cells)[:, None])
     assert np.abs(values).max() < 2

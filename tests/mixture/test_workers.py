@@ -21,9 +21,8 @@ def test_the_number_of_threads_is_restored_after_an_error():
 
 def test_every_block_is_processed_once_in_a_fixed_order():
     with Workers() as workers:
-        first = workers.map(list(range(11)), list)
-        again = workers.map(list(range(11)), list)
-    assert first == again
+        first, second = (workers.map(list(range(11)), list) for _ in range(2))
+    assert first == second
     assert sorted(block for chunk in first for block in chunk) == list(range(11))
 
 

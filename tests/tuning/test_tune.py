@@ -163,13 +163,13 @@ def test_the_tuned_estimator_differs_from_the_initial_one_only_in_the_best_hyper
 
 
 def test_the_same_seed_gives_the_same_trials_and_another_seed_different_ones(table):
-    first, again, other = (
+    first, second, different = (
         tune(MissingRegressor("ols"), *table, n_trials=14, space=RIDGE, random_state=seed)
         for seed in (3, 3, 4)
     )
-    assert [trial.params for trial in first.trials] == [trial.params for trial in again.trials]
-    assert losses(first) == losses(again)
-    assert first.trials[1].params != other.trials[1].params
+    assert [trial.params for trial in first.trials] == [trial.params for trial in second.trials]
+    assert losses(first) == losses(second)
+    assert first.trials[1].params != different.trials[1].params
 
 
 def test_the_global_random_states_are_unchanged(table):

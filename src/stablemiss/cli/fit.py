@@ -130,7 +130,7 @@ def read_rows(
         classify = not is_numeric
     if not classify and not is_numeric:
         raise ValueError(
-            f"Column {target!r} in {data} is text, which regression cannot predict; use --classify."
+            f"Column {target!r} in {data} is not numeric, so regression is not possible; use --classify."
         )
     features = table.drop_columns(list(dict.fromkeys([target, *ignore])))
     if not features.num_columns:

@@ -88,7 +88,8 @@ def category_columns(estimator: MissingEstimator) -> list[str]:
 def columns_of_kind(estimator: MissingEstimator, kind: str) -> list[str]:
     """Columns that were "numbers" or "categories" in training; an empty list if they had no names."""
     encoder = estimator.encoder_
-    return [name for name, other in zip(encoder.names or [], encoder.kinds, strict=False) if other == kind]
+    kinds = zip(encoder.names or [], encoder.kinds, strict=False)
+    return [name for name, kind_of_column in kinds if kind_of_column == kind]
 
 
 def check_numbers(table: pyarrow.Table, estimator: MissingEstimator, path: Path) -> None:

@@ -88,8 +88,8 @@ def parse_house_sales(text: str, n_features: int = 16) -> Table:
     >>> table.X.shape, table.y.tolist()
     ((1, 18), [25.0])
     """
-    # DEVIATION: the paper does not name its 16 features; leaving out identity, date and the two coordinates
-    # is the choice that gives 16, because every other column describes the house.
+    # DEVIATION: the paper does not list its 16 features; id, date and the two coordinates are dropped here
+    # because the remaining 16 columns describe the house.
     choices = {len(FEATURES): FEATURES, 16: tuple(name for name in FEATURES if name not in LOCATION)}
     if n_features not in choices:
         raise ValueError(

@@ -96,8 +96,8 @@ class Population:
         >>> X.shape, y.shape
         ((100, 4), (100,))
         """
-        # DEVIATION: the authors' code sorts the rows by component; here a row's component is drawn, because
-        # sorted rows that meet sorted missing rates tie the mask to the data.
+        # DEVIATION: the component of each row is random, whereas the authors' code sorts rows by component,
+        # because sorted rows in combination with sorted missing rates make the mask depend on the data.
         component = rng.choice(len(self.weights), size=n, p=self.weights)
         X = rng.standard_normal((n, self.n_features))
         for k, factor in enumerate(np.linalg.cholesky(self.covariances)):
@@ -258,8 +258,8 @@ def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state:
     # PAPER: weights uniform on [0, 1), then divided by their sum.
     weights = rng.random(n_components)
     covariances = np.stack([_draw_covariance(n_features, rng) for _ in range(n_components)])
-    # DEVIATION: the paper's text draws the means of components like that of Gaussian; they are halved here
-    # because the authors' code halves them.
+    # DEVIATION: according to the text of the paper, component means are distributed like the mean of
+    # "Gaussian"; they are halved here because the authors' code halves them.
     means = rng.standard_normal((n_components, n_features)) / 2
     # As in the authors' code, the scale of the coefficients comes from a separate covariance matrix.
     separate = _draw_covariance(n_features, rng)
@@ -279,7 +279,7 @@ def _with_target(weights: Floats, means: Floats, covariances: Floats, scale: Flo
     # PAPER: α₀ = 1, α_i = 1 + N(1, 1ᵀΣ1).
     coef = 2.0 + np.sqrt(scale.sum()) * rng.standard_normal(len(scale))
     noiseless = Population(weights, means, covariances, coef, intercept=1.0, noise_sd=0.0)
-    # DEVIATION: the authors' code takes the signal's variance from each sample; the population's is used here
-    # because training and test rows must come from one distribution.
+    # DEVIATION: the authors' code uses the signal variance of each sample; here it is that of the population
+    # because training and test rows must have the same distribution.
     noise_sd = noiseless.signal_sd / np.sqrt(SIGNAL_TO_NOISE)
     return Population(weights, means, covariances, coef, intercept=1.0, noise_sd=noise_sd)

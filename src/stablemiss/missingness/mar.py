@@ -76,6 +76,11 @@ class MAR(Mechanism):
         Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
         Raising it moves the mean rate towards one half. 0 gives all rows the same rate.
 
+    Attributes
+    ----------
+    model : DriverModel or None
+        Fitted parameters; None before `fit`.
+
     See Also
     --------
     MCARIndependent, MCARWindow : Missing completely at random.
@@ -113,7 +118,7 @@ class MAR(Mechanism):
         if len(table) == 0:
             raise ValueError("MAR must be fitted on at least one row; got X with no rows.")
         d = table.shape[1]
-        # DEVIATION: at least one driver because ⌊0.1 n⌋ is none below ten columns.
+        # DEVIATION: at least one driver because ⌊0.1 n⌋ is zero for fewer than ten columns.
         n_drivers = max(1, int(np.floor(self.driver_share * d + 1e-9)))
         drivers = np.sort(rng.choice(d, size=n_drivers, replace=False))
         driven = np.setdiff1d(np.arange(d), drivers)
@@ -121,8 +126,8 @@ class MAR(Mechanism):
         centre, spread = centre_and_scale(table[:, drivers])
         deviations = deviations_from(centre, table[:, drivers])
         # PAPER: a_j ~ N(0, I), divided by t_j · sqrt(a_jᵀ Cov a_j) with t_j ~ U[0.1, 0.5].
-        # DEVIATION: one mechanism serves every split and level because drawn anew at each call, as in the
-        # authors' code, train and test would differ in mechanism even at equal levels.
+        # DEVIATION: coefficients are drawn once for all splits and levels, not at each call as in the
+        # authors' code, because training and test would otherwise have different mechanisms at equal levels.
         coefficients = rng.normal(size=(n_drivers, len(driven)))
         # Drivers that are constant up to rounding have no influence. Otherwise rounding errors would be
         # scaled up.

@@ -26,8 +26,8 @@ class Mechanism(ABC):
     Attributes
     ----------
     level : float or None
-        Share of values to hide, from 0 to 1; the subclasses document of which values. None is allowed only
-        for `Resampled` and means the share in its masks.
+        Share of values to hide, from 0 to 1. Each subclass documents which values it refers to. None is
+        allowed only for `Resampled` and means the share of missing values in its masks.
 
     See Also
     --------
@@ -131,8 +131,8 @@ def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
     if level in (0, 1):
         return rates
     # PAPER: 80% of the rows at the level itself, 2.5% at each of the other eight.
-    # DEVIATION: rates are drawn row by row because in sorted blocks, as in the authors' code, they follow the
-    # order of the rows; where rows are sorted by mixture component that is not missing completely at random.
+    # DEVIATION: rates are drawn independently for each row, not in sorted blocks as in the authors' code,
+    # because in a table sorted by mixture component values would not be missing completely at random.
     other_levels = np.array([candidate for candidate in LEVELS if not np.isclose(candidate, level)])
     is_other = rng.random(n) < spread
     rates[is_other] = rng.choice(other_levels, size=int(is_other.sum()))

@@ -59,6 +59,11 @@ class MNAR(Mechanism):
         Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
         Raising it moves the mean rate towards one half. 0 gives all rows the same rate.
 
+    Attributes
+    ----------
+    model : SelfMaskingModel or None
+        Fitted parameters; None before `fit`.
+
     See Also
     --------
     MCARIndependent, MCARWindow : Missing completely at random.

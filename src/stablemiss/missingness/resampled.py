@@ -33,6 +33,11 @@ class Resampled(Mechanism):
         Mean share of hidden values. Raising it makes masks with more hidden values more likely. None makes
         all masks equally likely.
 
+    Attributes
+    ----------
+    fitted_masks : (n_masks, d) bool or None
+        The masks of the table passed to `fit`; None before `fit`, or if `masks` is given.
+
     See Also
     --------
     MCARIndependent, MCARWindow : Missing completely at random, without an existing table.

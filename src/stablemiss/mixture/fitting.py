@@ -171,8 +171,8 @@ class MixtureFit:
         """The best of three short runs of EM on a subset of the rows.
 
         Two runs start from the covariances of small random sets of rows. These differ by chance, and EM
-        amplifies the difference; only so are components found that have the same mean but different
-        covariances. One run starts from k-means, which finds components with different means.
+        amplifies the differences. This finds components with the same mean and different covariances. One
+        run starts from k-means, which finds components with different means.
         """
         d = self.train.values.shape[1]
         subset = self.train
