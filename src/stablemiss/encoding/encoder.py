@@ -207,7 +207,7 @@ class TableEncoder:
             "ever_missing": self.ever_missing,
             "mean": self._mean,
             "scale": self._scale,
-            "levels": {str(j): encoder.categories for j, encoder in self._categories.items()},
+            "categories": {str(j): encoder.categories for j, encoder in self._categories.items()},
             "embedding": {str(j): encoder.embedding for j, encoder in self._categories.items()},
         }
 
@@ -225,7 +225,7 @@ class TableEncoder:
         encoder._mean = np.asarray(state["mean"], dtype=np.float64)
         encoder._scale = np.asarray(state["scale"], dtype=np.float64)
         encoder._categories = {
-            j: CategoryEncoder(state["levels"][str(j)], state["embedding"][str(j)])
+            j: CategoryEncoder(state["categories"][str(j)], state["embedding"][str(j)])
             for j, kind in enumerate(encoder.kinds)
             if kind == CATEGORIES
         }
