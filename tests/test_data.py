@@ -13,28 +13,28 @@ def make_data(n=6, d=3, seed=0):
     return MaskedData.of(values, ~np.isnan(values), rng.normal(size=(n, 1)), rng.random(n) + 0.1)
 
 
-def test_hidden_cells_become_zero_whatever_stood_there():
+def test_hide_sets_hidden_values_to_zero_even_if_they_are_nan_or_infinite():
     values = np.array([[np.nan, np.inf, 3.0]])
     assert hide(values, np.array([[False, False, True]])).tolist() == [[0.0, 0.0, 3.0]]
 
 
-def test_weights_have_mean_one_and_keep_their_proportions_in_parts():
+def test_weights_have_mean_one_and_are_not_rescaled_in_subsets():
     data = make_data()
     assert data.weight.mean() == pytest.approx(1.0)
-    parts = [data.rows(np.array(part)) for part in ([0, 3], [1, 2, 4, 5])]
-    assert sum(part.weight.sum() for part in parts) == pytest.approx(data.weight.sum())
+    subsets = [data.rows(np.array(index)) for index in ([0, 3], [1, 2, 4, 5])]
+    assert sum(subset.weight.sum() for subset in subsets) == pytest.approx(data.weight.sum())
 
 
-def test_hiding_more_never_reveals():
+def test_hidden_where_never_reveals_missing_values():
     data = make_data()
-    thinner = data.hidden_where(np.random.default_rng(1).random(data.mask.shape) < 0.5)
-    assert not (thinner.mask & ~data.mask).any()
-    assert (thinner.values[~thinner.mask] == 0).all()
-    np.testing.assert_array_equal(thinner.values[thinner.mask], data.values[thinner.mask])
+    masked = data.hidden_where(np.random.default_rng(1).random(data.mask.shape) < 0.5)
+    assert not (masked.mask & ~data.mask).any()
+    assert (masked.values[~masked.mask] == 0).all()
+    np.testing.assert_array_equal(masked.values[masked.mask], data.values[masked.mask])
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"mask": np.ones((6, 2))}, "must agree"),
         ({"target": np.zeros(5)}, "must agree"),
@@ -45,25 +45,25 @@ def test_hiding_more_never_reveals():
         ({"values": np.full((6, 3), np.inf)}, "must be finite"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(change, sentence):
-    parts = {"values": np.zeros((6, 3)), "mask": np.ones((6, 3)), "target": np.zeros(6), **change}
-    with pytest.raises(ValueError, match=sentence):
-        MaskedData.of(**parts)
+def test_inconsistent_or_invalid_arrays_raise(change, message):
+    arrays = {"values": np.zeros((6, 3)), "mask": np.ones((6, 3)), "target": np.zeros(6), **change}
+    with pytest.raises(ValueError, match=message):
+        MaskedData.of(**arrays)
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-15, 1.0, 1e300])
-def test_centre_and_scale_follow_the_unit_and_ignore_holes(unit):
+def test_centre_and_scale_are_proportional_to_the_unit_and_ignore_missing_values(unit):
     column = unit * np.array([1.0, np.nan, 3.0, 5.0])
     centre, scale = centre_and_scale(column[:, None])
     assert (centre[0] / unit, scale[0] / unit) == pytest.approx((3.0, np.sqrt(8 / 3)))
 
 
-@pytest.mark.parametrize("cells", [[0.1] * 1000, [1e300] * 9, [0.1 + 0.2, 0.3], [np.nan], [0.0], []])
-def test_cells_equal_up_to_rounding_have_an_infinite_scale(cells):
-    assert centre_and_scale(np.array(cells, dtype=float)[:, None])[1].tolist() == [np.inf]
+@pytest.mark.parametrize("values", [[0.1] * 1000, [1e300] * 9, [0.1 + 0.2, 0.3], [np.nan], [0.0], []])
+def test_values_equal_up_to_rounding_have_an_infinite_scale(values):
+    assert centre_and_scale(np.array(values, dtype=float)[:, None])[1].tolist() == [np.inf]
 
 
-def test_a_weight_counts_like_so_many_rows_and_zero_like_none():
+def test_an_integer_weight_is_equivalent_to_repeating_the_row():
     column, weight = np.array([1.0, 2.0, 50.0]), np.array([3.0, 1.0, 0.0])
     weighted = centre_and_scale(column[:, None], weight)
     np.testing.assert_allclose(weighted, centre_and_scale(np.array([1.0, 1.0, 1.0, 2.0])[:, None]))
@@ -71,21 +71,19 @@ def test_a_weight_counts_like_so_many_rows_and_zero_like_none():
 
 
 @pytest.mark.parametrize(
-    "nothing", [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("sNaN")]
+    "entry", [None, np.nan, np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("sNaN")]
 )
-def test_every_word_for_nothing_is_missing(nothing):
-    assert is_missing(nothing)
-    assert np.isnan(to_table([[1.0, nothing]])[0, 1])
+def test_every_marker_of_missing_values_is_recognised(entry):
+    assert is_missing(entry)
+    assert np.isnan(to_table([[1.0, entry]])[0, 1])
 
 
-@pytest.mark.parametrize(
-    "something", ["", "nan", "NA", 0, False, np.inf, Decimal(0), np.datetime64(0, "s"), []]
-)
-def test_all_else_is_not_missing(something):
-    assert not is_missing(something)
+@pytest.mark.parametrize("entry", ["", "nan", "NA", 0, False, np.inf, Decimal(0), np.datetime64(0, "s"), []])
+def test_other_entries_are_not_missing(entry):
+    assert not is_missing(entry)
 
 
-def test_tables_hold_arrays_so_they_are_compared_by_identity():
+def test_masked_data_is_compared_by_identity():
     data = make_data()
     assert data == data
     assert data != make_data()

@@ -1,4 +1,4 @@
-"""Every example a reader may copy runs: the code blocks of the pages, and the docstrings."""
+"""All code examples run: the code blocks of README and docs, and the docstrings."""
 
 import doctest
 import importlib
@@ -18,24 +18,24 @@ MODULES = [module.name for module in pkgutil.walk_packages(stablemiss.__path__, 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names: dict = {}
+    namespace: dict = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
-        exec(compile(block, str(page), "exec"), names)
+        exec(compile(block, str(page), "exec"), namespace)
 
 
-def test_the_first_example_prints_what_the_readme_says(tmp_path, monkeypatch, capsys):
+def test_the_first_example_prints_the_output_shown_in_the_readme(tmp_path, monkeypatch, capsys):
     text = (ROOT / "README.md").read_text()
     block, shown = re.search(r"```python\n(.*?)```\n\n((?:    [^\n]*\n)+)", text, flags=re.DOTALL).groups()
     exec(compile(block, "README.md", "exec"), {})
     printed = capsys.readouterr().out.split()
     expected = shown.split()
     assert len(printed) == len(expected)
-    for ours, theirs in zip(printed, expected, strict=True):
+    for actual_word, expected_word in zip(printed, expected, strict=True):
         try:
-            # Another processor may round sums differently, and a tree may split elsewhere.
-            assert float(ours) == pytest.approx(float(theirs), abs=1.0)
+            # Sums are rounded differently on another processor, and then a tree may split differently.
+            assert float(actual_word) == pytest.approx(float(expected_word), abs=1.0)
         except ValueError:
-            assert ours == theirs
+            assert actual_word == expected_word
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -11,7 +11,7 @@ def terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
 
 
-def test_a_bar_shows_on_standard_error_and_not_on_standard_output(terminal, capsys):
+def test_a_bar_is_shown_on_standard_error_only(terminal, capsys):
     bar = ProgressBar()
     bar.start("fitting", total=2)
     bar.update(1, "loss 0.5")
@@ -19,11 +19,11 @@ def test_a_bar_shows_on_standard_error_and_not_on_standard_output(terminal, caps
     bar.finish()
     shown = capsys.readouterr()
     assert shown.out == ""
-    for part in ("fitting", "loss 0.5", "more"):
-        assert part in shown.err
+    for text in ("fitting", "loss 0.5", "more"):
+        assert text in shown.err
 
 
-def test_a_finished_bar_says_nothing_more(terminal, capsys):
+def test_a_finished_bar_shows_nothing_more(terminal, capsys):
     bar = ProgressBar()
     bar.start("fitting")
     bar.finish()
@@ -33,7 +33,7 @@ def test_a_finished_bar_says_nothing_more(terminal, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_silence_says_nothing(terminal, capsys):
+def test_null_progress_shows_nothing(terminal, capsys):
     progress = NullProgress()
     progress.start("fitting", total=2)
     progress.update(1, "loss 0.5")

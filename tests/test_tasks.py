@@ -6,7 +6,7 @@ from stablemiss.tasks import Classification, Regression, task_from_state
 
 
 @pytest.mark.parametrize("shape", [(50,), (50, 1), (50, 3)])
-def test_regression_targets_go_there_and_back(shape):
+def test_decode_is_the_inverse_of_encode_in_regression(shape):
     y = np.random.default_rng(0).normal(1e3, 7.0, size=shape)
     task = Regression.of(y)
     target = task.encode(y)
@@ -16,8 +16,8 @@ def test_regression_targets_go_there_and_back(shape):
     assert task.decode(target).shape == shape
 
 
-def test_a_constant_target_is_centred_and_not_blown_up():
-    """The mean of a thousand equal numbers is off by rounding, which is no spread."""
+def test_a_constant_target_is_centred_but_not_scaled():
+    """The mean of a thousand equal numbers has a rounding error, which must not be taken for their scale."""
     y = np.full(1000, 0.1)
     assert y.mean() != 0.1
     for weight in (None, np.linspace(0.1, 1, 1000)):
@@ -27,40 +27,40 @@ def test_a_constant_target_is_centred_and_not_blown_up():
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e-13, 1e13, 1e160, 1e300])
-def test_the_unit_of_the_target_is_irrelevant(unit):
+def test_the_unit_of_the_target_does_not_matter(unit):
     y = np.random.default_rng(0).normal(3.0, 2.0, size=50)
     task = Regression.of(unit * y)
     np.testing.assert_allclose(task.encode(unit * y), Regression.of(y).encode(y), rtol=1e-9)
     np.testing.assert_allclose(task.decode(task.encode(unit * y)), unit * y, rtol=1e-9)
 
 
-def test_weights_decide_the_mean_and_the_scale():
-    """Three rows at 0 and one at 4, told by weights."""
+def test_mean_and_scale_are_weighted():
+    """Weights 3 and 1 are equivalent to three rows at 0 and one at 4."""
     task = Regression.of(np.array([0.0, 4.0]), np.array([3.0, 1.0]))
     assert (task.mean[0], task.scale[0]) == pytest.approx((1.0, np.sqrt(3.0)))
 
 
 @pytest.mark.parametrize("label", ["a", "bb", "z"])
-def test_a_label_that_is_no_class_is_refused(label):
-    with pytest.raises(ValueError, match=f"classes are b, c, but the label {label} came"):
+def test_an_unknown_label_raises(label):
+    with pytest.raises(ValueError, match=f"classes b, c; got {label}"):
         Classification(np.array(["b", "c"])).encode(np.array(["b", label]))
 
 
 @pytest.mark.parametrize("labels", [["a", "b", "c"], [3, 7, 11], [False, True]])
-def test_classes_go_there_and_back(labels):
+def test_decode_is_the_inverse_of_encode_in_classification(labels):
     y = np.array(labels * 4)
     task = Classification.of(y)
     outputs = np.eye(len(labels))[task.encode(y)]
     np.testing.assert_array_equal(task.decode(outputs), y)
 
 
-def test_probabilities_are_the_softmax_and_survive_large_outputs():
+def test_probabilities_are_the_softmax_of_the_outputs_without_overflow():
     task = Classification(np.array([0, 1]))
     outputs = np.array([[0.0, np.log(3.0)], [1e4, -1e4]])
     np.testing.assert_allclose(task.probabilities(outputs), [[0.25, 0.75], [1.0, 0.0]])
 
 
-def test_losses_equal_their_formulas():
+def test_losses_equal_squared_error_and_cross_entropy():
     regression, classes = Regression.of(np.zeros((4, 2))), Classification(np.array([0, 1]))
     output, target = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 0.0]])
     assert regression.row_loss(output, target).tolist() == [5.0]
@@ -71,7 +71,7 @@ def test_losses_equal_their_formulas():
 @pytest.mark.parametrize(
     "task", [Regression.of(np.arange(6.0).reshape(3, 2)), Classification(np.array(["x", "y"]))]
 )
-def test_a_task_is_rebuilt_from_its_state(task):
-    again = task_from_state(task.state())
+def test_a_task_is_restored_from_its_state(task):
+    restored = task_from_state(task.state())
     outputs = np.random.default_rng(0).normal(size=(5, 2))
-    np.testing.assert_array_equal(again.decode(outputs), task.decode(outputs))
+    np.testing.assert_array_equal(restored.decode(outputs), task.decode(outputs))

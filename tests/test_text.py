@@ -4,7 +4,7 @@ from stablemiss.text import looks_like_dates, non_numeric_entry
 
 
 @pytest.mark.parametrize(
-    ("entries", "stray"),
+    ("entries", "expected"),
     [
         (["1.5"] * 19 + ["unknown"], "unknown"),
         (["1e3", " 2 ", "-3"] * 5 + ["1,234"], "1,234"),
@@ -14,12 +14,12 @@ from stablemiss.text import looks_like_dates, non_numeric_entry
         ([], None),
     ],
 )
-def test_a_stray_entry_is_one_among_many_numbers(entries, stray):
-    assert non_numeric_entry(entries) == stray
+def test_a_non_numeric_entry_is_found_only_if_nearly_all_entries_are_numbers(entries, expected):
+    assert non_numeric_entry(entries) == expected
 
 
 @pytest.mark.parametrize(
-    ("entries", "date"),
+    ("entries", "expected"),
     [
         (["31/12/2020", "1/1/2021"], "31/12/2020"),
         (["31.12.20 23:59"], "31.12.20 23:59"),
@@ -28,5 +28,5 @@ def test_a_stray_entry_is_one_among_many_numbers(entries, stray):
         ([], None),
     ],
 )
-def test_dates_are_known_where_all_entries_are_dates(entries, date):
-    assert looks_like_dates(entries) == date
+def test_dates_are_recognised_only_if_all_entries_are_dates(entries, expected):
+    assert looks_like_dates(entries) == expected

@@ -1,4 +1,4 @@
-"""Torch's settings are borrowed and given back."""
+"""Torch's global state is changed inside the block and restored afterwards."""
 
 import numpy as np
 import pytest
@@ -13,20 +13,20 @@ def fail_with(n_threads):
         raise KeyError
 
 
-def test_threads_are_as_before_after_the_block_also_after_an_error():
+def test_the_number_of_threads_is_restored_even_after_an_error():
     before = torch.get_num_threads()
     with pytest.raises(KeyError):
         fail_with(before + 1)
     assert torch.get_num_threads() == before
 
 
-def test_none_leaves_them_alone():
+def test_none_leaves_the_number_of_threads_unchanged():
     before = torch.get_num_threads()
     with torch_threads(None):
         assert torch.get_num_threads() == before
 
 
-def test_torch_follows_the_generator_inside_and_its_own_course_outside():
+def test_torch_is_seeded_inside_the_block_and_its_state_is_restored_afterwards():
     torch.manual_seed(5)
     undisturbed = torch.rand(2)
     torch.manual_seed(5)

@@ -5,7 +5,7 @@ import pytest
 from stablemiss.writing import check_folder, whole_file
 
 
-def test_a_block_that_fails_leaves_the_folder_as_it_was(tmp_path):
+def test_an_error_in_the_block_leaves_the_folder_unchanged(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("before")
 
@@ -20,7 +20,7 @@ def test_a_block_that_fails_leaves_the_folder_as_it_was(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_block_that_ends_well_replaces_the_file(tmp_path):
+def test_the_file_is_replaced_at_the_end_of_the_block(tmp_path):
     path = tmp_path / "a.csv.gz"
     path.write_text("before")
     with whole_file(path) as unfinished:
@@ -31,14 +31,14 @@ def test_a_block_that_ends_well_replaces_the_file(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_new_file_has_the_rights_of_any_new_file(tmp_path):
+def test_a_new_file_has_default_permissions(tmp_path):
     (tmp_path / "plain").write_text("")
     with whole_file(tmp_path / "a") as unfinished:
         unfinished.write_text("")
     assert os.stat(tmp_path / "a").st_mode == os.stat(tmp_path / "plain").st_mode
 
 
-def test_a_replaced_file_hands_on_its_rights(tmp_path):
+def test_a_replaced_file_keeps_its_permissions(tmp_path):
     path = tmp_path / "a"
     path.write_text("before")
     path.chmod(0o640)
@@ -48,7 +48,7 @@ def test_a_replaced_file_hands_on_its_rights(tmp_path):
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_link_stays_a_link_and_what_it_points_to_is_written(tmp_path, exists):
+def test_a_link_stays_a_link_and_its_target_is_written(tmp_path, exists):
     (tmp_path / "far").mkdir()
     real, link = tmp_path / "far" / "real.csv", tmp_path / "link"
     if exists:
@@ -61,7 +61,7 @@ def test_a_link_stays_a_link_and_what_it_points_to_is_written(tmp_path, exists):
     assert real.read_text() == "after"
 
 
-def test_a_pipe_is_refused_and_left_alone(tmp_path):
+def test_a_pipe_or_device_raises_and_is_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     (tmp_path / "link").symlink_to(pipe)
@@ -71,14 +71,14 @@ def test_a_pipe_is_refused_and_left_alone(tmp_path):
     assert pipe.is_fifo()
 
 
-def test_the_longest_name_works(tmp_path):
+def test_the_longest_possible_file_name_works(tmp_path):
     path = tmp_path / ("n" * 251 + ".csv")
     with whole_file(path) as unfinished:
         assert unfinished.suffix == ".csv"
     assert path.exists()
 
 
-def test_an_absent_folder_and_a_folder_as_file_are_refused_in_a_sentence(tmp_path):
+def test_a_folder_that_does_not_exist_and_a_folder_as_file_raise(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist; create it first"):
         check_folder(tmp_path / "no" / "a.csv")
     with pytest.raises(IsADirectoryError, match="is a folder"):

@@ -1,6 +1,6 @@
-"""The one currency inside the library (values, mask, target, weight), and how users' arrays are read.
+"""The data structure shared by all methods (values, mask, target, weight), and reading of numeric arrays.
 
-NaN, and all else that means missing, ends before `MaskedData`.
+`MaskedData` holds no NaN: missing values are marked in its mask.
 """
 
 from __future__ import annotations
@@ -18,25 +18,27 @@ Bools = NDArray[np.bool_]
 
 
 def hide(values: Floats, mask: Bools) -> Floats:
-    """`values` with zeros wherever `mask` is False, whatever stood there (NaN and inf included)."""
+    """Return `values` with zeros where `mask` is False, NaN and inf included."""
     return np.where(mask, values, 0.0)
 
 
 def centre_and_scale(columns: Floats, weight: Floats | None = None) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column over its cells that are not NaN.
+    """Mean and standard deviation of each column, ignoring NaN.
 
     Parameters
     ----------
     columns : (n, d)
-    weight : (n,), optional
-        How much each row counts in both; a row of weight zero not at all.
+        NaN where missing.
+    weight : (n,), default=None
+        Sample weights. Rows of weight zero are ignored. None gives all rows the same weight.
 
     Returns
     -------
     centre : (d,)
-        Zero for a column without cells.
+        Mean of each column; zero if all its values are missing.
     scale : (d,)
-        Infinite for a column whose cells are equal up to rounding: dividing by it leaves nothing of them.
+        Standard deviation of each column; infinite if its values are equal up to rounding, so that dividing
+        by it gives zeros.
 
     Examples
     --------
@@ -49,41 +51,45 @@ def centre_and_scale(columns: Floats, weight: Floats | None = None) -> tuple[Flo
 
 
 def _centre_and_scale(column: Floats, weight: Floats) -> tuple[float, float]:
-    counts = ~np.isnan(column) & (weight > 0)
-    cells, weight = column[counts], weight[counts]
-    if len(cells) == 0:
+    is_used = ~np.isnan(column) & (weight > 0)
+    values, weight = column[is_used], weight[is_used]
+    if len(values) == 0:
         return 0.0, np.inf
-    if cells.min() == cells.max():
-        return float(cells[0]), np.inf
-    # In units of the largest cell, squares neither overflow nor vanish, and rounding has a known size.
-    unit = float(np.abs(cells).max())
-    mean = np.average(cells / unit, weights=weight)
-    spread = float(np.sqrt(np.average((cells / unit - mean) ** 2, weights=weight)))
-    scale = spread * unit if spread > 1e-15 else 0.0
+    if values.min() == values.max():
+        return float(values[0]), np.inf
+    # Relative to the largest value, squares neither overflow nor underflow, and rounding errors have a
+    # known size.
+    unit = float(np.abs(values).max())
+    mean = np.average(values / unit, weights=weight)
+    deviation = float(np.sqrt(np.average((values / unit - mean) ** 2, weights=weight)))
+    scale = deviation * unit if deviation > 1e-15 else 0.0
     return float(mean * unit), scale or np.inf
 
 
 def is_missing(entry: Any) -> bool:
-    """Whether an entry of a user's table or target says "missing": None, NaN, NaT or pd.NA."""
+    """Whether an entry of a table or target means "missing": None, NaN, NaT or pd.NA."""
     if isinstance(entry, str):
         return False
-    # pandas need not be installed, so its NA and NaT are known by the names of their types.
+    # pandas may not be installed, so its NA and NaT are recognised by the names of their types.
     if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
         return True
-    if isinstance(entry, Decimal):  # whose signalling NaN refuses to be compared
+    if isinstance(entry, Decimal):  # comparing a signalling NaN would raise
         return entry.is_nan()
     return isinstance(entry, Number | np.generic) and bool(entry != entry)
 
 
 def missing_cells(array: NDArray) -> Bools:
-    """Where an array of numbers, or of anything as objects, is missing; of the same shape."""
+    """Boolean array of the same shape, True where a numeric or object array is missing."""
     if array.dtype.kind in "fiub":
         return np.isnan(array)
     return np.fromiter(map(is_missing, array.ravel()), dtype=bool, count=array.size).reshape(array.shape)
 
 
 def to_array(X: Any) -> NDArray:
-    """Nested lists, a frame or an array as an array of numbers or of objects; masked cells become None."""
+    """Convert nested lists, a data frame or an array to a numeric or object array.
+
+    Masked values of a masked array become None.
+    """
     if isinstance(X, np.ma.MaskedArray):
         objects = X.data.astype(object)
         objects[np.ma.getmaskarray(X)] = None
@@ -92,17 +98,19 @@ def to_array(X: Any) -> NDArray:
         array = np.asarray(X)
     except ValueError as error:
         raise ValueError(
-            "X cannot be read as a table; most often its rows differ in length. Give every row one entry per "
-            f"column, and None where a value is missing. ({error})"
+            "X cannot be converted to a table, usually because its rows differ in length. Every row needs "
+            f"one entry per column, with None for missing values. ({error})"
         ) from error
     if array.dtype.kind in "US" and not hasattr(X, "dtype"):
-        # Numbers beside strings in a list would all have been turned into strings, and None into 'None'.
+        # numpy turns numbers in a list with strings into strings, and None into 'None'.
         return np.asarray(X, dtype=object)
     return array
 
 
 def to_table(X: Any) -> Floats:
-    """X as an (n, d) float64 array, NaN where missing; anything but finite numbers is refused.
+    """Convert X to an (n, d) float64 array with NaN where missing.
+
+    Raises ValueError if X holds anything but finite numbers and missing values.
 
     Examples
     --------
@@ -122,40 +130,42 @@ def to_table(X: Any) -> Floats:
         table = table.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"X must be a table of numbers, with NaN for cells that are missing, but {error}. "
+            f"X must be a table of numbers, with NaN for missing values, but {error}. "
             "Encode text and dates as numbers first."
         ) from error
     if np.isinf(table).any():
-        raise ValueError("X holds infinite values. Replace them by finite numbers, or by NaN where unknown.")
+        raise ValueError(
+            "X contains infinite values. Replace them with finite numbers, or with NaN if unknown."
+        )
     return table
 
 
 def check_is_table(array: NDArray) -> None:
-    """Refuse what has no rows and columns; a table without rows is one."""
+    """Raise ValueError unless `array` is two-dimensional with at least one column. It may have no rows."""
     if array.ndim != 2 or array.shape[1] == 0:
         raise ValueError(
-            f"X must be a table of rows and columns, but has shape {array.shape}. "
+            f"X must be a table of rows and columns; got shape {array.shape}. "
             "Reshape it to (n_rows, n_columns) with at least one column."
         )
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedData:
-    """Encoded rows of a table with holes.
+    """Encoded rows of a table with missing values.
 
     Attributes
     ----------
     values : (n, d) float64
-        Features, roughly standardised; exactly zero where hidden.
+        Features, roughly standardised; exactly zero where missing.
     mask : (n, d) bool
         True = observed.
     target : (n, d_target) float64 for regression, (n,) int64 class codes for classification
-        As the task encoded it.
+        Target, encoded by the task.
     weight : (n,) float64
-        One number per row, positive or zero, mean one over the whole table.
+        Sample weights: non-negative, mean one over the whole table.
     groups : (d,) int64
-        Which column of the user's table each encoded column came from. The columns of a one-hot code share
-        a group and are observed or hidden together.
+        Index of the input column that each encoded column belongs to. The columns of a one-hot encoding
+        share a group and are observed or missing together.
     """
 
     values: Floats
@@ -173,7 +183,21 @@ class MaskedData:
         weight: NDArray | None = None,
         groups: NDArray | None = None,
     ) -> MaskedData:
-        """Build from arrays: hidden cells become zero, weights get mean one, shapes are checked."""
+        """Create from arrays: checks shapes, sets missing values to zero, scales weights to mean one.
+
+        Parameters
+        ----------
+        values : (n, d)
+            Features. What stands where `mask` is False is ignored.
+        mask : (n, d)
+            True = observed.
+        target : (n, d_target) or (n,)
+            Target, encoded by the task.
+        weight : (n,), default=None
+            Non-negative sample weights. None gives all rows the same weight.
+        groups : (d,), default=None
+            Index of the input column of each encoded column. None means that every column is its own group.
+        """
         mask = np.asarray(mask, dtype=bool)
         values = np.asarray(values, dtype=np.float64)
         target = np.asarray(target)
@@ -183,15 +207,16 @@ class MaskedData:
         if mask.shape != (n, d) or len(target) != n or weight.shape != (n,) or groups.shape != (d,):
             raise ValueError(
                 f"values {values.shape}, mask {mask.shape}, target {target.shape} and weight {weight.shape} "
-                f"must agree in their rows, and values, mask and groups {groups.shape} in their columns."
+                f"must agree in the number of rows, and values, mask and groups {groups.shape} in the number "
+                "of columns."
             )
         values = hide(values, mask)
         if not np.isfinite(values).all():
-            raise ValueError("Observed values must be finite; mark NaN and inf as hidden or remove them.")
+            raise ValueError("Observed values must be finite. Set mask to False for NaN and inf.")
         if not np.isfinite(weight).all() or (weight < 0).any():
-            raise ValueError("The weights must be finite and not negative; rows to be ignored weigh 0.")
+            raise ValueError("Weights must be finite and not negative. Use weight 0 to ignore a row.")
         if n and not weight.any():
-            raise ValueError("The weights must not all be zero.")
+            raise ValueError("Weights must not all be zero. Give at least one row a positive weight.")
         weight = weight * (n / weight.sum()) if n else weight
         return cls(values, mask, target, weight, groups)
 
@@ -203,12 +228,12 @@ class MaskedData:
         return self.values.shape[1]
 
     def column_means(self) -> Floats:
-        """Weighted mean (d,) of each column's observed cells; zero for a column never observed."""
-        seen = self.weight @ self.mask
-        return (self.weight @ self.values) / np.where(seen > 0, seen, 1.0)
+        """Weighted mean (d,) of each column's observed values; zero for a column without any."""
+        observed_weight = self.weight @ self.mask
+        return (self.weight @ self.values) / np.where(observed_weight > 0, observed_weight, 1.0)
 
     def rows(self, index: NDArray) -> MaskedData:
-        """The chosen rows. Weights stay as they are, so that parts of a table can be put together again."""
+        """Select rows. Weights are not rescaled, so subsets keep their proportions to each other."""
         return replace(
             self,
             values=self.values[index],
@@ -218,6 +243,6 @@ class MaskedData:
         )
 
     def hidden_where(self, keep: Bools) -> MaskedData:
-        """The same rows with every cell hidden where `keep` (n, d) is False."""
+        """Return the same rows with additional values hidden where `keep` (n, d) is False."""
         mask = self.mask & keep
         return replace(self, values=hide(self.values, mask), mask=mask)

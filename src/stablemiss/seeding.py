@@ -1,4 +1,4 @@
-"""Randomness is an argument: numpy generators are passed in, the process's own state stays untouched."""
+"""Random number generators, which are passed as arguments. The global random state is never used."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Rng = np.random.Generator
 
 
 def to_rng(random_state: Any = None) -> Rng:
-    """A numpy generator from what scikit-learn calls a random state.
+    """Create a numpy generator from a `random_state` in the sense of scikit-learn.
 
     Parameters
     ----------
-    random_state : None, int, SeedSequence, RandomState or Generator
-        An int gives the same numbers each time; a Generator is used as it is (and so moves on);
-        a RandomState seeds a new generator; None takes fresh entropy.
+    random_state : int, SeedSequence, RandomState or Generator, default=None
+        An int gives the same random numbers each time. A Generator is returned as it is, so its state
+        advances. A RandomState seeds a new generator. None uses fresh entropy.
 
     Examples
     --------
@@ -31,5 +31,5 @@ def to_rng(random_state: Any = None) -> Rng:
 
 
 def draw_seed(rng: Rng) -> int:
-    """One non-negative 31-bit seed, for libraries that take an int."""
+    """Draw one non-negative 31-bit seed, for libraries that take an int."""
     return int(rng.integers(2**31 - 1))

@@ -1,4 +1,4 @@
-"""What is predicted: how targets are encoded, the link, the loss; independent of method and network."""
+"""Regression and classification: encoding of targets, link function and loss, independent of the method."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
 
 class Task(ABC):
-    """How a target becomes numbers a method learns, and a method's outputs become predictions.
+    """Encodes targets for the methods and decodes their outputs into predictions.
 
-    `target` is what methods see, `output` what they return, `prediction` what the user gets.
+    Methods are fitted to the encoded `target` and return the raw `output`; the user gets the decoded
+    `prediction`.
+
+    See Also
+    --------
+    Regression : One or several numbers per row.
+    Classification : One class per row.
     """
 
     kind: str
@@ -25,11 +31,11 @@ class Task(ABC):
 
     @abstractmethod
     def encode(self, y: NDArray) -> NDArray:
-        """User's target → target."""
+        """Encode the user's target."""
 
     @abstractmethod
     def decode(self, output: Floats) -> NDArray:
-        """Raw outputs (n, d_output) → predictions in the user's units."""
+        """Convert raw outputs (n, d_output) to predictions in the units of the user's target."""
 
     @abstractmethod
     def row_loss(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -37,10 +43,10 @@ class Task(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """What the archive stores; `task_from_state` reads it back."""
+        """What the archive stores. `task_from_state` is the inverse."""
 
     def loss(self, output: Floats, target: NDArray, weight: Floats) -> float:
-        """Weighted mean of `row_loss` for arrays."""
+        """Weighted mean of `row_loss`, for numpy arrays."""
         import torch
 
         rows = self.row_loss(torch.as_tensor(output), torch.as_tensor(target)).numpy()
@@ -48,7 +54,21 @@ class Task(ABC):
 
 
 class Regression(Task):
-    """One or several numbers per row; targets are standardised per output, constants left unscaled.
+    """Prediction of one or several numbers per row.
+
+    Each output is standardised; constant outputs are centred but not scaled.
+
+    Parameters
+    ----------
+    mean, scale : (d_output,)
+        Mean and standard deviation of each output.
+    single : bool
+        Whether the user's target is one-dimensional. Predictions then have shape (n,), otherwise
+        (n, d_output).
+
+    See Also
+    --------
+    Classification : One class per row.
 
     Examples
     --------
@@ -69,11 +89,19 @@ class Regression(Task):
 
     @classmethod
     def of(cls, y: NDArray, weight: NDArray | None = None) -> Regression:
-        """Mean and standard deviation from the training rows' targets, (n,) or (n, d)."""
+        """Create with the mean and standard deviation of the training targets.
+
+        Parameters
+        ----------
+        y : (n,) or (n, d_output)
+            Targets of the training rows.
+        weight : (n,), default=None
+            Sample weights. None gives all rows the same weight.
+        """
         y = np.asarray(y, dtype=np.float64)
         columns = y.reshape(len(y), -1)
         mean, scale = centre_and_scale(columns, weight)
-        # A constant target has no scale, but its outputs must be decoded to something finite.
+        # A constant target has an infinite scale, but decoded predictions must be finite.
         return cls(mean, np.where(np.isinf(scale), 1.0, scale), single=y.ndim == 1)
 
     def encode(self, y: NDArray) -> Floats:
@@ -92,7 +120,16 @@ class Regression(Task):
 
 
 class Classification(Task):
-    """One of several classes per row. Outputs are log-odds whose softmax are the class probabilities.
+    """Prediction of one class per row. The class probabilities are the softmax of the outputs.
+
+    Parameters
+    ----------
+    classes : (n_classes,)
+        Sorted distinct labels.
+
+    See Also
+    --------
+    Regression : One or several numbers per row.
 
     Examples
     --------
@@ -111,7 +148,7 @@ class Classification(Task):
 
     @classmethod
     def of(cls, y: NDArray) -> Classification:
-        """The sorted distinct labels of y."""
+        """Create with the sorted distinct labels of y."""
         return cls(np.unique(y))
 
     def encode(self, y: NDArray) -> NDArray[np.int64]:
@@ -119,8 +156,8 @@ class Classification(Task):
         unknown = self.classes[np.minimum(codes, self.d_output - 1)] != y
         if unknown.any():
             raise ValueError(
-                f"The classes are {', '.join(map(str, self.classes))}, but the label "
-                f"{np.asarray(y)[unknown][0]} came. Leave such rows out, or learn the classes from them too."
+                f"Labels must be among the classes {', '.join(map(str, self.classes))}; got "
+                f"{np.asarray(y)[unknown][0]}. Remove such rows, or include the class in the training data."
             )
         return codes
 
@@ -128,7 +165,7 @@ class Classification(Task):
         return self.classes[np.argmax(output, axis=1)]
 
     def probabilities(self, output: Floats) -> Floats:
-        """Class probabilities (n, n_classes) of raw outputs."""
+        """Convert raw outputs to class probabilities (n, n_classes)."""
         shifted = np.exp(output - output.max(axis=1, keepdims=True))
         return shifted / shifted.sum(axis=1, keepdims=True)
 
@@ -142,7 +179,7 @@ class Classification(Task):
 
 
 def task_from_state(state: dict[str, Any]) -> Task:
-    """The task that `Task.state` described."""
+    """Create a task from `Task.state`."""
     if state["kind"] == Regression.kind:
         return Regression(state["mean"], state["scale"], state["single"])
     return Classification(state["classes"])

@@ -1,4 +1,4 @@
-"""What entries of text hold: numbers, dates, or words."""
+"""Detection of numbers and dates in strings."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-# Days in figures, such as 31/12/2020 or 2020.12.31, with or without a time behind. pyarrow knows 2020-12-31.
+# Numeric dates such as 31/12/2020 or 2020.12.31, optionally followed by a time. (pyarrow parses 2020-12-31
+# itself.)
 DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?")
 
 
 def is_number(entry: str) -> bool:
-    """Can the entry be read as a number?
+    """Whether the entry can be converted to a number.
 
     Examples
     --------
@@ -26,7 +27,20 @@ def is_number(entry: str) -> bool:
 
 
 def non_numeric_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
-    """An entry that is no number, where more than `share` of all are numbers: most likely a slip.
+    """Return a non-numeric entry of a column that is otherwise almost entirely numeric, or None.
+
+    Such an entry, for example "?" or "unknown", usually stands for a missing value.
+
+    Parameters
+    ----------
+    entries : iterable of str
+        Observed entries of one column.
+    share : float, default=0.9
+        Share of entries that must be numbers. Raising it reports fewer columns.
+
+    See Also
+    --------
+    looks_like_dates : The same question for dates.
 
     Examples
     --------
@@ -36,12 +50,18 @@ def non_numeric_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
     True
     """
     counts = Counter(entries)
-    strays = {entry: count for entry, count in counts.items() if not is_number(entry)}
-    return next(iter(strays)) if strays and sum(strays.values()) < (1 - share) * counts.total() else None
+    non_numeric = {entry: count for entry, count in counts.items() if not is_number(entry)}
+    if not non_numeric or sum(non_numeric.values()) >= (1 - share) * counts.total():
+        return None
+    return next(iter(non_numeric))
 
 
 def looks_like_dates(entries: Iterable[str]) -> str | None:
-    """The first entry, where all of them are dates in figures.
+    """Return the first entry if all entries are numeric dates, otherwise None.
+
+    See Also
+    --------
+    non_numeric_entry : Finds non-numeric entries of a numeric column.
 
     Examples
     --------

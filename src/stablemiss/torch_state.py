@@ -1,4 +1,4 @@
-"""Torch's process-wide settings, changed for the length of a block and put back afterwards."""
+"""Context managers that change torch's global state temporarily."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from stablemiss.seeding import Rng, draw_seed
 
 @contextmanager
 def torch_randomness(rng: Rng) -> Iterator[None]:
-    """Inside the block torch's global generators follow `rng`; afterwards they are as they were.
+    """Seed torch's global generators from `rng` inside the block and restore them afterwards.
 
-    Layers initialise themselves from torch's global state, which cannot be passed in. This keeps a fit
-    reproducible without moving the state that the caller's own code relies on.
+    Layers draw their initial weights from torch's global generator, which cannot be passed as an argument.
+    This makes a fit reproducible without changing the random state of the caller's code.
+
+    See Also
+    --------
+    torch_threads : Sets the number of threads temporarily.
 
     Examples
     --------
@@ -34,10 +38,14 @@ def torch_randomness(rng: Rng) -> Iterator[None]:
 
 @contextmanager
 def torch_threads(n_threads: int | None) -> Iterator[None]:
-    """Inside the block torch computes with `n_threads` threads (None: with as many as before).
+    """Let torch use `n_threads` threads inside the block; None leaves the number unchanged.
 
-    Small steps are best taken by one thread: threads that wait for each other after every small operation
-    gain nothing, and on a busy or throttled machine a step can take thirty times as long.
+    Small steps are fastest with one thread. Threads that synchronise after every small operation gain
+    nothing, and on a busy or throttled machine a step can take thirty times as long.
+
+    See Also
+    --------
+    torch_randomness : Seeds torch temporarily.
 
     Examples
     --------

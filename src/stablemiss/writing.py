@@ -1,4 +1,4 @@
-"""Files appear whole or not at all."""
+"""Atomic writing of files: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,29 +11,40 @@ from pathlib import Path
 
 
 def check_folder(path: str | Path) -> None:
-    """Raise, in one sentence, where a file at `path` could not be written: before long work, not after it."""
-    path = _end_of_links(path)
+    """Raise OSError if no file can be written at `path`. Call it before a long computation, not after it.
+
+    See Also
+    --------
+    whole_file : Writes the file.
+    """
+    path = _resolve_link(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"The folder {path.parent} for {path.name} does not exist; create it first.")
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; give the name of a file to write.")
+        raise IsADirectoryError(f"{path} is a folder; pass the name of a file to write.")
     if path.exists() and not path.is_file():
-        raise FileExistsError(f"{path} is a device or a pipe; give the name of a file to write.")
+        raise FileExistsError(f"{path} is a device or a pipe; pass the name of a file to write.")
     if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"The folder {path.parent} may not be written to; choose another one.")
+        raise PermissionError(f"The folder {path.parent} is not writable; choose another one.")
 
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[Path]:
-    """Give a file beside `path` to write to; it takes `path`'s place when the block ends well.
+    """Context manager for writing a file atomically.
 
-    If the block raises, nothing is left behind and what stood at `path` before stays as it was. A file that
-    is replaced hands on its rights; a link stays a link, and the file it points to is replaced.
+    It yields the path of a temporary file in the same folder, which is renamed to `path` at the end.
+    If the block raises, the temporary file is deleted and an existing file at `path` is unchanged. A
+    replaced file keeps its permissions. A symbolic link stays a link, and the file it points to is replaced.
 
     Parameters
     ----------
     path : str or Path
-        Where the finished file will stand. Its ending is kept, for writers that look at it.
+        Path of the finished file. The temporary file has the same extension, because some writers choose
+        the format by it.
+
+    See Also
+    --------
+    check_folder : Checks in advance whether the file can be written.
 
     Examples
     --------
@@ -44,8 +55,8 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     ['a.txt']
     """
     check_folder(path)
-    path = _end_of_links(path)
-    # Of the name only the ending, such as .csv.gz: a long name must not become too long.
+    path = _resolve_link(path)
+    # Only the extension of the name is kept, such as .csv.gz: a long name with a prefix could be too long.
     handle, name = tempfile.mkstemp(
         prefix=".unfinished-", suffix="".join(path.suffixes[-2:]), dir=path.parent
     )
@@ -53,23 +64,23 @@ def whole_file(path: str | Path) -> Iterator[Path]:
     unfinished = Path(name)
     try:
         yield unfinished
-        # mkstemp makes files that only their owner may read.
-        unfinished.chmod(_rights(path))
+        # Files created by mkstemp are readable by their owner only.
+        unfinished.chmod(_permissions(path))
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def _end_of_links(path: str | Path) -> Path:
-    """Where a file written to `path` would stand."""
+def _resolve_link(path: str | Path) -> Path:
+    """The file that a link at `path` points to; `path` itself if it is not a link to a file."""
     path = Path(path)
-    # Pipes and devices, reached through links such as /dev/stdout, have no path of their own.
+    # Links to pipes and devices, such as /dev/stdout, cannot be resolved to a path.
     is_link_to_file = path.is_symlink() and (path.is_file() or not path.exists())
     return path.resolve() if is_link_to_file else path
 
 
-def _rights(path: Path) -> int:
-    """Those of the file at `path`, else those of any new file."""
+def _permissions(path: Path) -> int:
+    """Permissions of the file at `path`; those of a new file if there is none."""
     if path.exists():
         return stat.S_IMODE(path.stat().st_mode)
     umask = os.umask(0)

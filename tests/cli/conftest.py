@@ -1,4 +1,4 @@
-"""A command line to run, and a small table with holes to run it on."""
+"""Fixtures to run commands, and a small table with missing values."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments: object) -> Result:
-        # Width fixed, so that messages break the same way wherever the tests run.
+        # A fixed width, so that messages have the same line breaks everywhere.
         return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "100"})
 
     return run
@@ -26,7 +26,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
 
 @pytest.fixture
 def refuse(run: Callable[..., Result]) -> Callable[..., str]:
-    """Run `stablemiss` on a mistake: exit code 2, nothing on standard output, one line on standard error."""
+    """Run `stablemiss` with an invalid argument: exit code 2 and exactly one line on standard error."""
 
     def refuse(*arguments: object) -> str:
         result = run(*arguments)
@@ -41,7 +41,7 @@ def refuse(run: Callable[..., Result]) -> Callable[..., str]:
 
 @pytest.fixture
 def table() -> pyarrow.Table:
-    """Rows in which `price` follows from `size` and `kind`, with holes in both and in `price` itself."""
+    """Rows in which `price` depends on `size` and `kind`; all three have missing values."""
     rng = np.random.default_rng(0)
     n = 300
     size = rng.normal(size=n)
@@ -54,14 +54,14 @@ def table() -> pyarrow.Table:
             "size": pyarrow.array(size, mask=hidden[0]),
             "kind": pyarrow.array(kind, mask=hidden[1]),
             "price": pyarrow.array(price, mask=hidden[2]),
-            "dear": pyarrow.array(np.where(price > 115, "yes", "no")),
+            "expensive": pyarrow.array(np.where(price > 115, "yes", "no")),
         }
     )
 
 
 @pytest.fixture(params=["houses.csv", "houses.csv.gz", "houses.parquet"])
 def data(request: pytest.FixtureRequest, table: pyarrow.Table, tmp_path: Path) -> Path:
-    """The table in each kind of file."""
+    """The table in each file format."""
     write_table(table, tmp_path / request.param)
     return tmp_path / request.param
 

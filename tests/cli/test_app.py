@@ -8,17 +8,17 @@ import stablemiss
 COMMANDS = ("demo", "fit", "predict", "tune", "methods", "reproduce", "report")
 
 
-def test_version_is_the_package_s(run):
+def test_version_prints_the_version_of_the_package(run):
     assert run("--version").stdout == f"stablemiss {stablemiss.__version__}\n"
 
 
-def test_help_names_every_command(run):
+def test_help_lists_all_commands(run):
     text = run("--help").stdout
     assert all(command in text for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_help_shows_an_example(run, command):
+def test_help_of_every_command_shows_an_example(run, command):
     result = run(command, "--help")
     assert result.exit_code == 0
     assert f"Example:  stablemiss {command}" in result.stdout
@@ -28,7 +28,7 @@ def test_every_help_shows_an_example(run, command):
     "arguments",
     [["--help"], ["fit", "--help"], ["tune", "--help"], ["predict", "absent.model", "absent.csv"]],
 )
-def test_help_and_early_mistakes_do_not_wait_for_heavy_imports(arguments, tmp_path):
+def test_help_and_invalid_arguments_do_not_import_large_libraries(arguments, tmp_path):
     script = (
         "import sys\n"
         f"sys.argv = ['stablemiss', *{arguments!r}]\n"

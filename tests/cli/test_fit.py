@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pyarrow
 import pytest
@@ -6,28 +8,31 @@ from stablemiss import MissingClassifier, MissingRegressor, load_model
 from stablemiss.cli.files import write_table
 
 
-def test_a_number_is_regressed_on_the_rows_that_have_it(run, data, table):
-    result = run("fit", data, "--target", "price", "--method", "ols", "--ignore", "id", "--ignore", "dear")
+def test_rows_without_the_target_are_dropped(run, data, table):
+    result = run(
+        "fit", data, "--target", "price", "--method", "ols", "--ignore", "id", "--ignore", "expensive"
+    )
     assert result.exit_code == 0, result.output
     n_missing = table.column("price").null_count
-    assert f"{300 - n_missing} rows ({n_missing} without 'price' left out) and 2 columns" in result.stdout
+    assert f"{300 - n_missing} rows ({n_missing} without 'price' dropped)" in result.stdout
+    assert "2 columns" in result.stdout
     assert "Model: model.stablemiss" in result.stdout
     model = load_model("model.stablemiss")
     assert isinstance(model, MissingRegressor)
     assert list(model.feature_names_in_) == ["size", "kind"]
 
 
-def test_the_model_is_the_one_that_python_fits(run, houses, table):
-    run("fit", houses, "--target", "dear", "--method", "boosting", "--ignore", "price", "--seed", 3)
+def test_the_model_equals_one_fitted_in_python(run, houses, table):
+    run("fit", houses, "--target", "expensive", "--method", "boosting", "--ignore", "price", "--seed", 3)
     features = table.select(["id", "size", "kind"])
     expected = MissingClassifier(method="boosting", random_state=3).fit(
-        features, table.column("dear").to_numpy()
+        features, table.column("expensive").to_numpy()
     )
-    got = load_model("model.stablemiss").predict_proba(features)
-    np.testing.assert_array_equal(got, expected.predict_proba(features))
+    loaded = load_model("model.stablemiss")
+    np.testing.assert_array_equal(loaded.predict_proba(features), expected.predict_proba(features))
 
 
-def test_hyper_parameters_are_json_or_a_file_of_it(run, houses, tmp_path):
+def test_hyper_parameters_can_be_json_or_a_json_file(run, houses, tmp_path):
     (tmp_path / "params.json").write_text('{"ridge": 2.5}')
     for params in ('{"ridge": 2.5}', "params.json"):
         result = run("fit", houses, "--target", "price", "--method", "ols", "--params", params)
@@ -35,33 +40,35 @@ def test_hyper_parameters_are_json_or_a_file_of_it(run, houses, tmp_path):
         assert load_model("model.stablemiss").method_.ridge == 2.5
 
 
-def test_hyper_parameters_that_cannot_be_read_are_told_in_one_sentence(refuse, houses, tmp_path):
+def test_invalid_json_for_hyper_parameters_gives_an_error(refuse, houses, tmp_path):
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "half.json").write_text('{"ridge": ')
     command = ("fit", houses, "--target", "price", "--method", "ols", "--params")
-    assert "or a file; there is no absent.json" in refuse(*command, "absent.json")
-    assert "--params list.json should hold names and values" in refuse(*command, "list.json")
-    assert "--params half.json cannot be read as JSON" in refuse(*command, "half.json")
-    assert "cannot be read as JSON" in refuse(*command, "{ridge: 1}")
-    assert "'ols' has no hyper-parameter 'rigde'" in refuse(*command, '{"rigde": 1}')
+    assert "there is no file absent.json" in refuse(*command, "absent.json")
+    assert "--params list.json must be a JSON object" in refuse(*command, "list.json")
+    assert "--params half.json is not valid JSON" in refuse(*command, "half.json")
+    assert "is not valid JSON" in refuse(*command, "{ridge: 1}")
+    assert "'rigde'" in refuse(*command, '{"rigde": 1}')
 
 
 @pytest.mark.parametrize(
-    ("params", "sentence"),
+    ("params", "fact"),
     [
-        ('{"device": "gpu"}', "device='gpu' is none that torch can use here"),
+        ('{"device": "gpu"}', "gpu"),
         ('{"learning_rate": 1e9}', "diverged"),
-        ('{"hidden": [-3]}', "hidden=[-3] must hold whole numbers of at least 1"),
-        ('{"hidden": 16}', "hidden=16 must be a sequence with the width of each layer"),
-        ('{"batch_size": 2.5}', "batch_size=2.5 must be a whole number"),
+        ('{"hidden": [-3]}', "[-3]"),
+        ('{"hidden": 16}', "16"),
+        ('{"batch_size": 2.5}', "2.5"),
     ],
 )
-def test_hyper_parameters_that_cannot_be_are_told_in_one_sentence(refuse, houses, params, sentence):
-    command = ("fit", houses, "--target", "price", "--ignore", "dear", "--method", "p_bigan", "--params")
-    assert sentence in refuse(*command, params)
+def test_invalid_hyper_parameters_give_an_error(refuse, houses, params, fact):
+    command = ("fit", houses, "--target", "price", "--ignore", "expensive", "--method", "p_bigan", "--params")
+    error = refuse(*command, params)
+    assert fact in error
+    assert fact == "diverged" or next(iter(json.loads(params))) in error
 
 
-def test_help_says_where_the_methods_are_listed(run):
+def test_help_mentions_the_list_of_methods(run):
     assert "stablemiss methods" in run("fit", "--help").stdout
 
 
@@ -77,7 +84,7 @@ def test_help_says_where_the_methods_are_listed(run):
     ],
 )
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_text_and_truth_are_classified_and_numbers_regressed_unless_told_otherwise(
+def test_text_and_booleans_are_classes_and_numbers_are_for_regression_by_default(
     run, tmp_path, name, values, option, kind
 ):
     write_table(pyarrow.table({"x": np.arange(40.0), "y": values}), tmp_path / name)
@@ -89,7 +96,7 @@ def test_text_and_truth_are_classified_and_numbers_regressed_unless_told_otherwi
         assert model.classes_.tolist() == sorted(set(values))
 
 
-def test_the_share_missing_counts_only_what_is_learnt_from(run, tmp_path):
+def test_the_missing_rate_excludes_ignored_columns(run, tmp_path):
     write_table(
         pyarrow.table({"x": [1.0, None, 3.0, None], "empty": [None] * 4, "y": [1.0, 2.0, 3.0, 4.0]}),
         tmp_path / "a.csv",
@@ -100,78 +107,78 @@ def test_the_share_missing_counts_only_what_is_learnt_from(run, tmp_path):
     )
 
 
-def test_mistakes_are_told_in_one_sentence(refuse, houses, tmp_path):
+def test_invalid_arguments_give_an_error(refuse, houses, tmp_path):
     assert "no file absent.csv" in refuse("fit", "absent.csv", "--target", "price")
-    assert "its columns are: id, size, kind, price, dear" in refuse("fit", houses, "--target", "prize")
+    assert "its columns are: id, size, kind, price, expensive" in refuse("fit", houses, "--target", "prize")
     assert "no column 'idd'" in refuse("fit", houses, "--target", "price", "--ignore", "idd")
-    assert "method must be one of 'constant', 'ols'" in refuse(
-        "fit", houses, "--target", "price", "--method", "olz"
-    )
-    assert "use --classify" in refuse("fit", houses, "--target", "dear", "--regress")
+    assert "method must be one of" in refuse("fit", houses, "--target", "price", "--method", "olz")
+    assert "use --classify" in refuse("fit", houses, "--target", "expensive", "--regress")
     assert "does not exist; create it" in refuse("fit", houses, "--target", "price", "--model", "no/model")
     assert not list(tmp_path.glob("*.stablemiss"))
 
 
-def test_a_target_without_any_value_or_of_dates_is_refused(refuse, tmp_path):
+def test_a_target_without_values_or_with_dates_gives_an_error(refuse, tmp_path):
     (tmp_path / "a.csv").write_text("x,y,day\n1,,2024-01-01\n2,NA,2024-01-02\n")
-    assert "Column 'y' of a.csv has no value in any row" in refuse("fit", "a.csv", "--target", "y")
-    sentence = refuse("fit", "a.csv", "--target", "day")
-    assert "should hold numbers, text or true and false, but column 'day' of a.csv holds date32" in sentence
+    assert "Column 'y' in a.csv has no values" in refuse("fit", "a.csv", "--target", "y")
+    error = refuse("fit", "a.csv", "--target", "day")
+    assert "must be numeric, text or boolean; column 'day' in a.csv has type date32" in error
     assert "no columns left" in refuse("fit", "a.csv", "--target", "x", "--ignore", "y", "--ignore", "day")
 
 
-def test_a_column_of_dates_is_refused_with_advice(refuse, tmp_path):
+def test_the_error_for_a_column_of_dates_gives_a_remedy(refuse, tmp_path):
     for first, second in (("2024-01-01", "2024-01-02"), ("31/12/2023", "1/1/2024"), ("12:30:00", "12:31:00")):
         (tmp_path / "a.csv").write_text(f"x,day\n1,\n1,{first}\n2,{second}\n")
-        sentence = refuse("fit", "a.csv", "--target", "x", "--method", "ols")
-        assert f"Column 'day' of a.csv holds dates or times, such as {first}" in sentence
-        assert "--ignore 'day'" in sentence
+        error = refuse("fit", "a.csv", "--target", "x", "--method", "ols")
+        assert f"Column 'day' in a.csv contains dates or times, such as {first}" in error
+        assert "--ignore 'day'" in error
 
 
-def test_an_infinite_target_is_named_with_its_row_in_the_file(refuse, tmp_path):
+def test_the_error_for_an_infinite_target_contains_its_row(refuse, tmp_path):
     (tmp_path / "a.csv").write_text("x,price\n1,\n2,1.5\n3,inf\n")
-    assert "Column 'price' of a.csv is infinite in row 3 (the first is row 1)" in refuse(
+    assert "Column 'price' in a.csv is infinite in row 3" in refuse(
         "fit", "a.csv", "--target", "price", "--method", "ols"
     )
 
 
-def test_the_row_index_of_pandas_is_not_learnt_from(run, table):
+def test_the_row_index_of_pandas_is_not_a_feature(run, table):
     shuffled = table.to_pandas().sample(frac=1, random_state=0)
     shuffled.to_csv("a.csv")
     shuffled.to_parquet("a.parquet")
     for name in ("a.csv", "a.parquet"):
         result = run("fit", name, "--target", "price", "--method", "constant")
         assert result.exit_code == 0, result.output
-        assert result.stderr.startswith(f"Warning: Left out of {name}, taken for the row index")
+        assert result.stderr.startswith(f"Warning: Dropped from {name}")
         names = load_model("model.stablemiss").feature_names_in_
-        assert list(names) == ["id", "size", "kind", "dear"]
+        assert list(names) == ["id", "size", "kind", "expensive"]
 
 
-def test_a_word_among_numbers_is_refused_unless_the_numbers_are_names(run, refuse, tmp_path):
-    """One slip would make each number a category, or the target a class for each number."""
+def test_a_numeric_column_with_one_word_gives_an_error_unless_it_is_categorical(run, refuse, tmp_path):
+    """Otherwise each number would become a category, or a class of the target."""
     lines = [f"{i},{i % 7}" for i in range(40)]
-    (tmp_path / "a.csv").write_text("\n".join(["area,price", *lines, "unknown,3", "3,dear"]))
+    (tmp_path / "a.csv").write_text("\n".join(["area,price", *lines, "unknown,3", "3,expensive"]))
     command = ("fit", "a.csv", "--method", "constant", "--target")
-    for target, entry in (("price", "dear"), ("area", "unknown")):
-        sentence = refuse(*command, target)
-        assert f"Column {target!r} of a.csv holds numbers but for a few entries such as {entry!r}" in sentence
-    assert "Column 'area' of a.csv holds numbers but" in refuse(*command, "price", "--classify")
+    for target, entry in (("price", "expensive"), ("area", "unknown")):
+        error = refuse(*command, target)
+        assert f"Column {target!r} in a.csv is numeric except for entries such as {entry!r}" in error
+    assert "Column 'area' in a.csv is numeric except" in refuse(*command, "price", "--classify")
     allowed = run(*command, "price", "--classify", "--category", "area")
     assert allowed.exit_code == 0, allowed.output
     assert load_model("model.stablemiss").encoder_.kinds == ["categories"]
 
 
-def test_categories_are_text_in_csv_and_must_be_in_parquet(run, refuse, tmp_path):
+def test_category_columns_must_be_text_in_parquet_but_not_in_csv(run, refuse, tmp_path):
     table = pyarrow.table({"code": [1, 2] * 10, "y": np.arange(20.0)})
     write_table(table, tmp_path / "a.csv")
     write_table(table, tmp_path / "a.parquet")
     options = ("--target", "y", "--method", "ols", "--category", "code")
     assert run("fit", "a.csv", *options).exit_code == 0
     assert run("predict", "model.stablemiss", "a.csv").exit_code == 0
-    assert "Column 'code' of a.parquet holds int64; write it as text" in refuse("fit", "a.parquet", *options)
+    assert "Column 'code' in a.parquet has type int64; --category needs text" in refuse(
+        "fit", "a.parquet", *options
+    )
 
 
-def test_a_fit_that_fails_leaves_the_earlier_model(run, refuse, houses, tmp_path):
+def test_a_fit_that_fails_does_not_change_an_existing_model(run, refuse, houses, tmp_path):
     run("fit", houses, "--target", "price", "--method", "constant")
     before = (tmp_path / "model.stablemiss").read_bytes()
     refuse("fit", houses, "--target", "price", "--method", "olz")

@@ -1,4 +1,4 @@
-"""No test of this folder reaches the network; real tables are used only where they already are."""
+"""No test in this folder uses the network. Tests with real tables are skipped if the files are not there."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def real_folder() -> Callable[[source.Source], Path]:
-    """Gives the folder that really holds a source's file; where it is not, the test is skipped."""
+    """Returns the data folder if it contains the real file; otherwise skips the test."""
 
     def folder_of(table: source.Source) -> Path:
         folder = Path(os.environ.get(source.ENVIRONMENT, ""))
         if source.ENVIRONMENT not in os.environ or not (folder / table.path).exists():
             pytest.skip(
-                f"needs the real file: set {source.ENVIRONMENT} to the folder that holds {table.path}"
+                f"needs the real file: set {source.ENVIRONMENT} to the folder that contains {table.path}"
             )
         return folder
 

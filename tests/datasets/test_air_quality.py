@@ -9,7 +9,7 @@ import pytest
 from stablemiss.datasets import air_quality, load_air_quality, source
 from stablemiss.datasets.air_quality import AIR_QUALITY, FILE, parse_air_quality
 
-# As in the real file: two empty columns and rows without entries at the end, carriage returns.
+# As in the real file: two empty columns, empty rows at the end, carriage returns.
 TEXT = (
     "Date;Time;CO(GT);PT08.S1(CO);T;;\r\n"
     "10/03/2004;18.00.00;2,6;1360;13,6;;\r\n"
@@ -20,13 +20,13 @@ TEXT = (
 )
 
 
-def test_commas_are_decimal_and_minus_two_hundred_is_missing():
+def test_decimal_commas_are_read_and_minus_200_is_missing():
     table = parse_air_quality(TEXT)
     assert table.feature_names == ("PT08.S1(CO)", "T", "hour", "weekday")
     np.testing.assert_array_equal(table.X, [[1360.0, 13.6, 18.0, 2.0], [np.nan, np.nan, 0.0, 6.0]])
 
 
-def test_rows_without_the_target_are_left_out():
+def test_rows_without_the_target_are_dropped():
     np.testing.assert_array_equal(parse_air_quality(TEXT).y, [2.6, 2.2])
     by_temperature = parse_air_quality(TEXT, target="T")
     np.testing.assert_array_equal(by_temperature.y, [13.6, 13.3])
@@ -46,25 +46,25 @@ def zipped(content: str) -> bytes:
     return buffer.getvalue()
 
 
-def test_the_archive_is_opened_and_its_file_checked(tmp_path, monkeypatch):
+def test_the_file_in_the_archive_is_checked(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "download", lambda url: zipped(TEXT))
-    with pytest.raises(FileNotFoundError, match=f"sha256 should be {air_quality.SHA256}"):
+    with pytest.raises(FileNotFoundError, match=f"sha256 must be {air_quality.SHA256}"):
         load_air_quality(tmp_path)
     assert not list(tmp_path.rglob("*.csv*"))
 
 
-def test_an_error_page_instead_of_the_archive_gives_the_sentence(tmp_path, monkeypatch):
+def test_an_error_page_instead_of_the_archive_raises(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "download", lambda url: b"<html>log in first</html>")
     with pytest.raises(FileNotFoundError, match=f"download {FILE} from https://archive.ics.uci.edu"):
         load_air_quality(tmp_path)
 
 
-def test_absent_and_offline_says_how_to_get_it(tmp_path):
+def test_the_error_without_network_says_where_to_download_the_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=f"download {FILE} from https://archive.ics.uci.edu"):
         load_air_quality(tmp_path)
 
 
-def test_a_damaged_file_is_refused(tmp_path):
+def test_a_corrupt_file_raises(tmp_path):
     file = tmp_path / AIR_QUALITY.path
     file.parent.mkdir()
     file.write_text(TEXT)
@@ -72,14 +72,14 @@ def test_a_damaged_file_is_refused(tmp_path):
         load_air_quality(tmp_path)
 
 
-def test_the_real_file_arrives_whole_from_an_archive(tmp_path, monkeypatch, real_folder):
+def test_the_real_file_can_be_read_from_an_archive(tmp_path, monkeypatch, real_folder):
     folder = real_folder(AIR_QUALITY)
     text = (folder / AIR_QUALITY.path).read_bytes().decode()
     monkeypatch.setattr(source, "download", lambda url: zipped(text))
     assert load_air_quality(tmp_path).X.shape == load_air_quality(folder).X.shape
 
 
-def test_the_real_table_has_its_known_size_and_holes(real_folder):
+def test_the_real_table_has_the_known_size_and_missing_rates(real_folder):
     table = load_air_quality(real_folder(AIR_QUALITY))
     assert table.X.shape == (7674, 14)
     assert np.isfinite(table.y).all()
@@ -88,7 +88,7 @@ def test_the_real_table_has_its_known_size_and_holes(real_folder):
     assert missing["hour"] == missing["weekday"] == 0
     assert missing["NMHC(GT)"] > 0.8
     assert 0.03 < missing["T"] < 0.06
-    # The missingness shifts with time: one analyser is gone for good in the second half.
+    # The missingness changes over time: one analyser is always missing in the second half.
     nmhc = np.isnan(table.X[:, table.feature_names.index("NMHC(GT)")])
     assert nmhc[: len(nmhc) // 4].mean() < 0.6
     assert nmhc[len(nmhc) // 2 :].all()

@@ -14,7 +14,7 @@ MAKERS = [make_gaussian, make_gaussian_ind, make_gaussian_mix]
 
 
 def small_mixture(n_features: int, n_components: int, seed: int) -> Population:
-    """Overlapping, correlated components of unequal shape and share, smooth enough for a coarse grid."""
+    """Overlapping components with different covariances and weights, smooth enough for a coarse grid."""
     rng = np.random.default_rng(seed)
     factors = rng.standard_normal((n_components, n_features, n_features))
     return Population(
@@ -28,10 +28,11 @@ def small_mixture(n_features: int, n_components: int, seed: int) -> Population:
 
 
 def expectation_by_integration(population: Population, row: np.ndarray) -> float:
-    """E[y | observed] as a ratio of two sums over a grid of the missing cells; no formula is used."""
+    """E[y | observed values] by numerical integration over a grid of the missing values."""
     sd = np.sqrt(np.diagonal(population.covariances, axis1=1, axis2=2))
     low, high = (population.means - 7.5 * sd).min(axis=0), (population.means + 7.5 * sd).max(axis=0)
-    # No conditional standard deviation is below √0.6, so steps of 0.4 sum a Gaussian to rounding error.
+    # All conditional standard deviations are at least √0.6, so that with steps of 0.4 the sum over the grid
+    # is exact up to rounding errors.
     axes = [
         np.arange(low[j], high[j], 0.4) if np.isnan(value) else np.array([value])
         for j, value in enumerate(row)
@@ -56,8 +57,8 @@ def test_bayes_equals_brute_force_integration_for_every_mask(n_features, n_compo
     np.testing.assert_allclose(population.bayes(X), expected, rtol=1e-7, atol=1e-7)
 
 
-def test_integration_would_notice_the_linear_answer():
-    """The mixtures above are no disguised Gaussians: the linear answer is far from the integral."""
+def test_the_optimal_prediction_of_the_mixtures_is_not_linear():
+    """Otherwise the comparison with integration could not distinguish `bayes` from `linear_bayes`."""
     population = small_mixture(2, 3, seed=0)
     X, _ = population.draw(200, np.random.default_rng(0))
     X[:, 1] = np.nan
@@ -65,7 +66,7 @@ def test_integration_would_notice_the_linear_answer():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_one_gaussian_follows_the_textbook_formula(seed):
+def test_bayes_of_one_gaussian_agrees_with_the_textbook_formula(seed):
     rng = np.random.default_rng(seed)
     population = make_gaussian(n_features=12, random_state=seed)
     mean, covariance = population.means[0], population.covariances[0]
@@ -83,7 +84,7 @@ def test_one_gaussian_follows_the_textbook_formula(seed):
 
 
 @pytest.mark.parametrize("make", [make_gaussian, make_gaussian_ind])
-def test_with_one_component_the_linear_answer_is_the_best(make):
+def test_bayes_and_linear_bayes_are_equal_for_one_component(make):
     population = make(n_features=8, random_state=0)
     X, _ = population.draw(100, np.random.default_rng(0))
     X[np.random.default_rng(1).random(X.shape) < 0.5] = np.nan
@@ -91,7 +92,7 @@ def test_with_one_component_the_linear_answer_is_the_best(make):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_a_complete_row_leaves_only_the_noise_and_an_empty_one_the_mean(make):
+def test_only_noise_remains_for_complete_rows_and_empty_rows_get_the_mean(make):
     population = make(n_features=10, random_state=3)
     X, y = population.draw(5000, np.random.default_rng(0))
     line = population.intercept + X @ population.coef
@@ -101,8 +102,8 @@ def test_a_complete_row_leaves_only_the_noise_and_an_empty_one_the_mean(make):
     assert empty == pytest.approx(population.intercept + population.coef @ population.mean)
 
 
-def test_bayes_beats_linear_beats_constant():
-    """Mean squared errors of 8 mixtures, cells missing completely at random; n = 4000 makes noise small."""
+def test_bayes_is_better_than_linear_bayes_and_that_than_the_mean():
+    """Mean squared errors of 8 mixtures with values missing completely at random, on 4000 rows."""
     for seed in range(8):
         rng = np.random.default_rng(seed)
         population = make_gaussian_mix(n_features=10, random_state=rng)
@@ -113,8 +114,8 @@ def test_bayes_beats_linear_beats_constant():
         assert linear < 0.9 * np.var(y)
 
 
-def test_bayes_errors_are_unbiased_and_unrelated_to_the_prediction():
-    """What defines a conditional expectation, checked on fresh rows within four standard errors."""
+def test_bayes_errors_are_unbiased_and_uncorrelated_with_the_prediction():
+    """This characterises a conditional expectation; checked on new rows within four standard errors."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
         population = make_gaussian_mix(n_features=10, random_state=rng)
@@ -122,13 +123,14 @@ def test_bayes_errors_are_unbiased_and_unrelated_to_the_prediction():
         X[rng.random(X.shape) < 0.4] = np.nan
         prediction = population.bayes(X)
         error = y - prediction
-        for test in (np.ones(4000), prediction - prediction.mean()):
-            product_ = error * test
-            assert abs(product_.mean()) < 4 * product_.std() / np.sqrt(4000)
+        for factor in (np.ones(4000), prediction - prediction.mean()):
+            products = error * factor
+            assert abs(products.mean()) < 4 * products.std() / np.sqrt(4000)
 
 
-def test_the_scales_are_those_of_the_paper():
-    """For n = 50: spread of a feature 5.9, eigenvalues of Σ from 0.03 to 157, spread of the signal 1700."""
+def test_scales_agree_with_the_paper():
+    """For 50 features: standard deviation of a feature 5.9, eigenvalues of Σ from 0.03 to 157, of the signal
+    about 1700."""
     populations = [make_gaussian(random_state=seed) for seed in range(30)]
     feature_sd = np.mean([np.sqrt(np.diag(p.covariance)).mean() for p in populations])
     eigenvalues = np.array([np.linalg.eigvalsh(p.covariance)[[0, -1]] for p in populations])
@@ -151,7 +153,7 @@ def test_signal_to_noise_is_ten(make):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_drawn_rows_have_the_stated_mean_and_covariance(make):
+def test_drawn_rows_have_the_mean_and_covariance_of_the_population(make):
     population = make(n_features=4, random_state=1)
     X, _ = population.draw(40_000, np.random.default_rng(0))
     sd = np.sqrt(np.diag(population.covariance))
@@ -159,8 +161,8 @@ def test_drawn_rows_have_the_stated_mean_and_covariance(make):
     assert np.abs((np.cov(X.T) - population.covariance) / np.outer(sd, sd)).max() < 0.05
 
 
-def test_components_come_in_random_order_and_in_their_shares():
-    """With far components the row tells its component: neighbours in the sample must not be alike."""
+def test_components_are_in_random_order_with_frequencies_equal_to_their_weights():
+    """The components are far apart, so the values identify the component."""
     population = Population(
         np.array([0.2, 0.8]), np.array([[-50.0], [50.0]]), np.ones((2, 1, 1)), np.ones(1), 0.0, 1.0
     )
@@ -172,26 +174,26 @@ def test_components_come_in_random_order_and_in_their_shares():
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_same_seed_same_population_and_data(make):
-    first, second, other = (make(n_features=5, random_state=seed) for seed in (7, 7, 8))
+def test_the_same_seed_gives_the_same_population_and_data(make):
+    first, second, different = (make(n_features=5, random_state=seed) for seed in (7, 7, 8))
     np.testing.assert_array_equal(first.coef, second.coef)
     np.testing.assert_array_equal(first.covariances, second.covariances)
-    assert not np.array_equal(first.coef, other.coef)
+    assert not np.array_equal(first.coef, different.coef)
     rng = np.random.default_rng(1)
     X, y = first.draw(20, rng)
-    again, y_again = second.draw(20, np.random.default_rng(1))
-    np.testing.assert_array_equal(X, again)
-    np.testing.assert_array_equal(y, y_again)
+    same_X, same_y = second.draw(20, np.random.default_rng(1))
+    np.testing.assert_array_equal(X, same_X)
+    np.testing.assert_array_equal(y, same_y)
     assert not np.array_equal(X, first.draw(20, rng)[0])
 
 
-def test_the_process_randomness_is_untouched():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002 - this is what must not move
+def test_the_global_random_state_is_unchanged():
+    before = np.random.get_state()[1].copy()  # noqa: NPY002 - the global state is tested
     make_gaussian_mix(n_features=4).draw(10, np.random.default_rng())
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
 
 
-def test_independent_features_have_no_covariance_and_mixtures_do_not_share_one():
+def test_independent_features_have_zero_covariance_and_components_different_ones():
     covariance = make_gaussian_ind(random_state=0).covariance
     np.testing.assert_array_equal(covariance, np.diag(np.diag(covariance)))
     mix = make_gaussian_mix(n_features=10, n_components=4, random_state=0)
@@ -201,21 +203,21 @@ def test_independent_features_have_no_covariance_and_mixtures_do_not_share_one()
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_few_features_work_and_none_are_refused(make):
+def test_one_and_two_features_work_and_zero_raises(make):
     for n_features in (1, 2):
         X, y = make(n_features=n_features, random_state=0).draw(10, np.random.default_rng(0))
         assert X.shape == (10, n_features)
         assert np.isfinite(y).all()
-    with pytest.raises(ValueError, match="n_features should be at least 1"):
+    with pytest.raises(ValueError, match="n_features must be at least 1; got 0"):
         make(n_features=0)
 
 
-def test_no_components_are_refused():
-    with pytest.raises(ValueError, match="n_components should be at least 1"):
+def test_zero_components_raise():
+    with pytest.raises(ValueError, match="n_components must be at least 1; got 0"):
         make_gaussian_mix(n_components=0)
 
 
-def test_rows_of_another_width_are_refused():
+def test_rows_with_another_number_of_features_raise():
     population = make_gaussian(n_features=3, random_state=0)
     with pytest.raises(ValueError, match="3 features"):
         population.bayes(np.zeros((2, 4)))
@@ -223,22 +225,22 @@ def test_rows_of_another_width_are_refused():
         population.bayes(np.zeros(3))
 
 
-def test_every_sign_for_missing_is_understood_and_infinity_is_refused():
+def test_all_markers_of_missing_values_work_and_infinity_raises():
     population = make_gaussian(n_features=2, random_state=0)
     expected = population.bayes(np.array([[1.0, np.nan]]))
-    for nothing in (None, pd.NA):
-        np.testing.assert_array_equal(population.bayes(np.array([[1.0, nothing]], dtype=object)), expected)
+    for marker in (None, pd.NA):
+        np.testing.assert_array_equal(population.bayes(np.array([[1.0, marker]], dtype=object)), expected)
     with pytest.raises(ValueError, match="infinite"):
         population.bayes(np.array([[1.0, np.inf]]))
 
 
-def test_the_shares_of_a_mixture_are_those_of_uniform_numbers():
-    """For two components the smaller share is u / (u + v), u < v: its mean is 1 - log 2, far from 1/2."""
-    shares = [make_gaussian_mix(1, n_components=2, random_state=seed).weights.min() for seed in range(400)]
-    assert np.mean(shares) == pytest.approx(1 - np.log(2), abs=4 * np.std(shares) / 20)
+def test_the_weights_of_a_mixture_are_normalised_uniform_numbers():
+    """For two components the smaller weight is u / (u + v) with u < v, and its mean is 1 - log 2."""
+    weights = [make_gaussian_mix(1, n_components=2, random_state=seed).weights.min() for seed in range(400)]
+    assert np.mean(weights) == pytest.approx(1 - np.log(2), abs=4 * np.std(weights) / 20)
 
 
-def test_the_means_of_a_mixture_are_half_as_spread_as_those_of_one_gaussian():
+def test_the_means_of_a_mixture_have_half_the_standard_deviation_of_those_of_one_gaussian():
     mix = np.ravel([make_gaussian_mix(5, random_state=seed).means for seed in range(60)])
     one = np.ravel([make_gaussian(5, random_state=seed).means for seed in range(180)])
     assert mix.std() == pytest.approx(0.5, rel=4 / np.sqrt(2 * len(mix)))
@@ -246,8 +248,8 @@ def test_the_means_of_a_mixture_are_half_as_spread_as_those_of_one_gaussian():
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_the_last_covariance_sets_how_widely_coefficients_scatter_around_two(make, monkeypatch):
-    """Σ with 1ᵀΣ1 = 9 gives a deviation of 3; in a mixture this Σ is the fourth, that of no component."""
+def test_the_last_covariance_determines_the_scale_of_the_coefficients(make, monkeypatch):
+    """If 1ᵀΣ1 = 9, their standard deviation is 3. In a mixture this Σ belongs to no component."""
     n_components = 3 if make is make_gaussian_mix else 0
     sums = iter([100.0] * n_components + [9.0])
     monkeypatch.setattr(population_module, "_draw_covariance", lambda d, rng: np.eye(d) * next(sums) / d)
@@ -257,8 +259,8 @@ def test_the_last_covariance_sets_how_widely_coefficients_scatter_around_two(mak
     assert population.intercept == 1.0
 
 
-def test_covariances_are_of_low_rank_but_for_a_diagonal_of_a_hundredth_to_a_tenth():
-    """With one feature Σ = b² + D, so its smallest draws show D; for many, D's trace shows its mean."""
+def test_covariances_have_low_rank_plus_a_diagonal_between_0_01_and_0_1():
+    """With one feature Σ = b² + D, so the smallest draws are close to the minimum of D."""
     covariances = [make_gaussian(1, random_state=seed).covariance[0, 0] for seed in range(2000)]
     assert 0.01 <= min(covariances) < 0.015
     smallest = [np.linalg.eigvalsh(make_gaussian(10, random_state=seed).covariance)[:3] for seed in range(50)]

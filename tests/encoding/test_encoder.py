@@ -1,4 +1,4 @@
-"""(values, mask): standardised where observed, zero where not, and the same however the table arrives."""
+"""Values are standardised where observed, zero where missing, and do not depend on the source library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ small = settings(max_examples=40, deadline=None)
 
 
 def make_frame(seed: int, n_rows: int = 60, hidden: float = 0.2) -> pd.DataFrame:
-    """Numbers, integers, booleans, few categories, two categories, many categories, each with holes."""
+    """Floats, integers, booleans, few, two and many categories, each with missing values."""
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame(
         {
@@ -38,7 +38,7 @@ def make_frame(seed: int, n_rows: int = 60, hidden: float = 0.2) -> pd.DataFrame
 def fit(
     X: Any, rows: Any = None, y: Any = None, task: Task | None = None, **settings: Any
 ) -> tuple[TableEncoder, np.ndarray, np.ndarray]:
-    """Encoder, values and mask of a table, with a target of its own if none is given."""
+    """Encoder, values and mask of a table; with a random target if none is given."""
     table = read_table(X)
     y = np.random.default_rng(7).normal(size=table.n_rows) if y is None else y
     task = task or Regression.of(y)
@@ -55,7 +55,7 @@ def assert_equal(a: tuple[np.ndarray, np.ndarray], b: tuple[np.ndarray, np.ndarr
 
 @small
 @given(seed=st.integers(0, 10**6), n_rows=st.integers(1, 40), hidden=st.floats(0, 1))
-def test_the_mask_is_what_the_frame_calls_missing_and_hidden_cells_are_zero(
+def test_the_mask_agrees_with_pandas_and_missing_values_are_zero(
     seed: int, n_rows: int, hidden: float
 ) -> None:
     frame = make_frame(seed, n_rows, hidden)
@@ -68,33 +68,28 @@ def test_the_mask_is_what_the_frame_calls_missing_and_hidden_cells_are_zero(
 
 @small
 @given(seed=st.integers(0, 10**6), n_rows=st.integers(1, 40))
-def test_every_library_gives_the_same_numbers(seed: int, n_rows: int) -> None:
+def test_all_libraries_give_the_same_values(seed: int, n_rows: int) -> None:
     frame = make_frame(seed, n_rows)
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    array = frame.to_numpy(dtype=object)
     _, values, mask = fit(frame)
-    for same in (
-        frame.astype(object),
-        frame.convert_dtypes(),
-        frame.to_numpy(dtype=object),
-        frame.to_numpy(dtype=object).tolist(),
-        pl.from_arrow(arrow),
-        arrow,
-    ):
-        _, *others = fit(same)
-        assert_equal((values, mask), (others[0], others[1]))
+    frames = (frame.astype(object), frame.convert_dtypes(), pl.from_arrow(arrow), arrow)
+    for same_table in (*frames, array, array.tolist()):
+        _, same_values, same_mask = fit(same_table)
+        assert_equal((values, mask), (same_values, same_mask))
 
 
 @small
 @given(seed=st.integers(0, 10**6), order=st.permutations(range(6)))
-def test_named_columns_are_matched_whatever_their_order(seed: int, order: list[int]) -> None:
+def test_named_columns_are_matched_in_any_order(seed: int, order: list[int]) -> None:
     frame = make_frame(seed)
     encoder, *_ = fit(frame)
     assert_equal(encoder.transform(read_table(frame)), encoder.transform(read_table(frame.iloc[:, order])))
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_observed_training_cells_have_mean_zero_and_deviation_one(seed: int) -> None:
-    """One-hot columns and target means included; the latter as new rows get them."""
+def test_observed_training_values_have_mean_zero_and_standard_deviation_one(seed: int) -> None:
+    """This includes one-hot columns, and target means as used for new rows."""
     frame = make_frame(seed, n_rows=200)
     rows = np.random.default_rng(seed).permutation(200)[:150]
     encoder, *_ = fit(frame, rows)
@@ -104,8 +99,8 @@ def test_observed_training_cells_have_mean_zero_and_deviation_one(seed: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_only_the_training_rows_are_learnt_from(seed: int) -> None:
-    """Other rows may hold anything; ever_missing alone looks at all of them."""
+def test_the_encoder_is_fitted_on_the_training_rows_only(seed: int) -> None:
+    """The other rows only influence ever_missing."""
     frame = make_frame(seed, n_rows=80)
     frame["count"] = np.arange(80.0)
     rows = np.arange(50)
@@ -115,13 +110,13 @@ def test_only_the_training_rows_are_learnt_from(seed: int) -> None:
     changed.iloc[50:, 0] = 1e9
     changed.iloc[50:, 3] = "mauve"
     changed.iloc[60, 1] = np.nan
-    other_y = np.where(np.arange(80) < 50, y, 1e9)
-    other, *_ = fit(changed, rows, other_y, Regression.of(y[rows]))
-    assert_equal(encoder.transform(read_table(frame)), other.transform(read_table(frame)))
-    assert (encoder.ever_missing[1], other.ever_missing[1]) == (False, True)
+    changed_y = np.where(np.arange(80) < 50, y, 1e9)
+    other_encoder, *_ = fit(changed, rows, changed_y, Regression.of(y[rows]))
+    assert_equal(encoder.transform(read_table(frame)), other_encoder.transform(read_table(frame)))
+    assert (encoder.ever_missing[1], other_encoder.ever_missing[1]) == (False, True)
 
 
-def test_all_rows_but_target_means_of_training_rows_are_encoded_as_new_rows_are() -> None:
+def test_fit_transform_differs_from_transform_only_in_target_means_of_training_rows() -> None:
     frame, rows = make_frame(0), np.arange(40)
     encoder, values, mask = fit(frame, rows)
     new_values, new_mask = encoder.transform(read_table(frame))
@@ -133,8 +128,8 @@ def test_all_rows_but_target_means_of_training_rows_are_encoded_as_new_rows_are(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_name_for_every_row_says_nothing_about_its_target(seed: int) -> None:
-    """Training numbers of an identifier stay close to zero and new rows stay within their usual size."""
+def test_an_identifier_does_not_leak_the_target(seed: int) -> None:
+    """The encoding of an identifier is close to zero in training rows and moderate in new rows."""
     y = np.random.default_rng(seed).normal(size=400)
     frame = pd.DataFrame({"id": [f"row {i}" for i in range(400)]})
     encoder, values, _ = fit(frame, y=y)
@@ -154,7 +149,7 @@ def test_a_name_for_every_row_says_nothing_about_its_target(seed: int) -> None:
     ],
     ids=["regression", "two outputs", "two classes", "four classes", "one class"],
 )
-def test_many_categories_become_one_number_per_output_or_class(y: Any, task: Task, width: int) -> None:
+def test_target_encoding_gives_one_number_per_output_or_class(y: Any, task: Task, width: int) -> None:
     town = pd.DataFrame({"town": [f"town {i % 15}" for i in range(60)]})
     encoder, values, _ = fit(town, y=y, task=task)
     assert values.shape == (60, width)
@@ -162,11 +157,11 @@ def test_many_categories_become_one_number_per_output_or_class(y: Any, task: Tas
     assert np.isfinite(values).all()
 
 
-def test_max_one_hot_decides_between_one_column_per_category_and_target_means() -> None:
-    frame = pd.DataFrame({"c": [f"level {i % 5}" for i in range(40)]})
+def test_columns_with_more_than_max_one_hot_categories_are_target_encoded() -> None:
+    frame = pd.DataFrame({"c": [f"category {i % 5}" for i in range(40)]})
     assert fit(frame, max_one_hot=5)[1].shape[1] == 5
     assert fit(frame, max_one_hot=4)[1].shape[1] == 1
-    with pytest.raises(ValueError, match="max_one_hot must be at least 2; it is 1"):
+    with pytest.raises(ValueError, match="max_one_hot must be at least 2; got 1"):
         TableEncoder(max_one_hot=1)
 
 
@@ -178,7 +173,7 @@ def test_very_few_rows_work(n_rows: int) -> None:
     assert mask.all()
 
 
-def test_one_level_and_no_level_work() -> None:
+def test_columns_with_one_category_or_none_work() -> None:
     frame = pd.DataFrame({"one": ["a", "a", None], "none": [None, None, None]})
     encoder, values, mask = fit(frame)
     assert mask.tolist() == [[True, False], [True, False], [False, False]]
@@ -187,16 +182,16 @@ def test_one_level_and_no_level_work() -> None:
 
 
 @pytest.mark.parametrize("later", [[5.0], ["a"], [None]])
-def test_a_column_never_observed_in_training_keeps_its_place_and_stays_hidden(later: list[Any]) -> None:
-    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "gone": [None, None, None]})
+def test_a_column_never_observed_in_training_always_counts_as_missing(later: list[Any]) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "empty": [None, None, None]})
     encoder, values, _ = fit(frame)
     assert values.shape == (3, 2)
-    new_values, mask = encoder.transform(read_table(pd.DataFrame({"x": [2.0], "gone": later})))
+    new_values, mask = encoder.transform(read_table(pd.DataFrame({"x": [2.0], "empty": later})))
     assert mask.tolist() == [[True, False]]
     assert (new_values == 0.0).all()
 
 
-def test_a_category_column_observed_only_outside_the_training_rows_stays_hidden() -> None:
+def test_a_category_column_observed_only_in_validation_rows_counts_as_missing() -> None:
     frame = pd.DataFrame({"c": [None, None, "a"]})
     encoder, values, mask = fit(frame, rows=np.arange(2))
     assert not mask.any()
@@ -205,42 +200,35 @@ def test_a_category_column_observed_only_outside_the_training_rows_stays_hidden(
 
 
 @pytest.mark.parametrize("empty", [None, np.nan, pd.NaT, pd.NA], ids=repr)
-def test_a_column_that_is_all_missing_later_is_simply_hidden(empty: Any) -> None:
-    """An empty column arrives with whatever dtype its library gives to nothing."""
+def test_a_column_may_be_all_missing_in_new_rows(empty: Any) -> None:
+    """The dtype of an empty column depends on the library."""
     frame = make_frame(0)
     encoder, *_ = fit(frame)
     for name in frame:
-        gone = frame.assign(**{str(name): pd.Series([empty] * len(frame), dtype=object)})
-        _, mask = encoder.transform(read_table(gone))
+        without = frame.assign(**{str(name): pd.Series([empty] * len(frame), dtype=object)})
+        _, mask = encoder.transform(read_table(without))
         assert not mask[:, encoder.groups == frame.columns.get_loc(name)].any()
-    nothing = pl.DataFrame({name: [None, None] for name in frame})
-    values, mask = encoder.transform(read_table(nothing))
+    all_missing = pl.DataFrame({name: [None, None] for name in frame})
+    values, mask = encoder.transform(read_table(all_missing))
     assert not mask.any()
     assert (values == 0).all()
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        [1e300, -1e300, 5e299],
-        [1.7e308, -1.7e308, 0.0],
-        [1e-300, 2e-300, 3e-300],
-        [5e-324, 0.0, 0.0],
-        [1e300, 1e300, 1e300],
-        [0.1, 0.1, 0.1],
-    ],
-    ids=str,
-)
-def test_values_of_any_size_stay_finite(cells: list[float]) -> None:
+VERY_LARGE = [[1e300, -1e300, 5e299], [1.7e308, -1.7e308, 0.0], [1e300, 1e300, 1e300]]
+VERY_SMALL = [[1e-300, 2e-300, 3e-300], [5e-324, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("cells", [*VERY_LARGE, *VERY_SMALL, [0.1, 0.1, 0.1]], ids=str)
+def test_values_of_any_magnitude_stay_finite(cells: list[float]) -> None:
     encoder, values, _ = fit(np.array(cells)[:, None])
     assert np.abs(values).max() < 2
     if len(set(cells)) == 1:
         assert (values == 0).all()
-    later = encoder.transform(read_table([[1.7e308], [-1.7e308], [0.0]]))[0]
-    assert np.abs(later).max() <= 1e6
+    new_values = encoder.transform(read_table([[1.7e308], [-1.7e308], [0.0]]))[0]
+    assert np.abs(new_values).max() <= 1e6
 
 
-def test_tiny_units_are_no_constant() -> None:
+def test_a_column_in_tiny_units_is_not_constant() -> None:
     """A column measured in units of 1e-15 is standardised like any other."""
     x = np.arange(10.0)
     np.testing.assert_allclose(fit(x[:, None] * 1e-15)[1], fit(x[:, None])[1])
@@ -248,29 +236,29 @@ def test_tiny_units_are_no_constant() -> None:
 
 @small
 @given(seed=st.integers(0, 10**6), n_rows=st.integers(1, 40))
-def test_the_state_gives_back_bit_equal_values(seed: int, n_rows: int) -> None:
+def test_an_encoder_restored_from_its_state_gives_identical_values(seed: int, n_rows: int) -> None:
     encoder, *_ = fit(make_frame(seed, n_rows))
     state = encoder.state()
 
-    def stored(part: Any) -> Any:
-        """Through the kinds of storage an archive has: arrays as bytes, the rest as JSON."""
-        if isinstance(part, np.ndarray):
-            assert part.dtype != object
-            return np.frombuffer(part.tobytes(), part.dtype).reshape(part.shape)
-        if isinstance(part, dict):
-            return {key: stored(value) for key, value in part.items()}
-        return json.loads(json.dumps(part))
+    def round_trip(value: Any) -> Any:
+        """Store and load as an archive does: arrays as bytes, the rest as JSON."""
+        if isinstance(value, np.ndarray):
+            assert value.dtype != object
+            return np.frombuffer(value.tobytes(), value.dtype).reshape(value.shape)
+        if isinstance(value, dict):
+            return {key: round_trip(entry) for key, entry in value.items()}
+        return json.loads(json.dumps(value))
 
-    again = TableEncoder.from_state(stored(state))
+    restored = TableEncoder.from_state(round_trip(state))
     new = read_table(make_frame(seed + 1))
-    assert_equal(encoder.transform(new), again.transform(new))
-    assert (again.n_features, again.names) == (encoder.n_features, encoder.names)
-    np.testing.assert_array_equal(again.groups, encoder.groups)
-    np.testing.assert_array_equal(again.ever_missing, encoder.ever_missing)
+    assert_equal(encoder.transform(new), restored.transform(new))
+    assert (restored.n_features, restored.names) == (encoder.n_features, encoder.names)
+    np.testing.assert_array_equal(restored.groups, encoder.groups)
+    np.testing.assert_array_equal(restored.ever_missing, encoder.ever_missing)
 
 
-def test_columns_never_missing_in_training_and_missing_now_are_named() -> None:
-    """Absent columns and unknown categories count; columns with known holes do not."""
+def test_unseen_missing_names_columns_that_were_complete_in_training() -> None:
+    """Absent columns and unknown categories count as missing too."""
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.nan], "c": ["x", "y"], "d": [1, 2]})
     encoder, *_ = fit(frame)
     now = pd.DataFrame({"a": [np.nan, 1.0], "b": [np.nan, 1.0], "c": ["never seen", "x"], "d": [1, 2]})
@@ -287,10 +275,10 @@ def test_columns_never_missing_in_training_and_missing_now_are_named() -> None:
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -1.7e308])
-def test_a_column_constant_in_training_stays_zero_and_observed_whatever_it_becomes(constant: float) -> None:
+def test_a_column_that_was_constant_in_training_is_always_encoded_as_zero(constant: float) -> None:
     encoder, *_ = fit(np.full((1000, 1), constant))
-    again = TableEncoder.from_state(encoder.state())
-    for fitted in (encoder, again):
+    restored = TableEncoder.from_state(encoder.state())
+    for fitted in (encoder, restored):
         values, mask = fitted.transform(read_table([[constant], [1e4], [1.7e308], [None]]))
         assert values.tolist() == [[0.0]] * 4
         assert mask.tolist() == [[True], [True], [True], [False]]
@@ -306,24 +294,24 @@ LABELS = {
 
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 @pytest.mark.parametrize("order", [[2, 0, 1], [1, 0, 2]])
-def test_labels_of_any_kind_are_matched_in_any_order(labels: Any, order: list[int]) -> None:
+def test_labels_of_any_type_are_matched_in_any_order(labels: Any, order: list[int]) -> None:
     X = np.random.default_rng(0).normal(size=(20, 3))
     frame = pd.DataFrame(X, columns=labels)
     expected = fit(X)[0].transform(read_table(X))
     encoder, *_ = fit(frame)
     assert_equal(encoder.transform(read_table(frame.iloc[:, order])), expected)
     assert_equal(encoder.transform(read_table(X)), expected)
-    # Labels that just count the columns of a new frame say nothing about them.
+    # Labels 0, 1, … of a new frame are only positions.
     assert_equal(encoder.transform(read_table(pd.DataFrame(X))), expected)
 
 
-def test_other_integer_labels_than_in_training_are_refused() -> None:
+def test_integer_labels_that_differ_from_training_raise() -> None:
     encoder, *_ = fit(pd.DataFrame(np.eye(2), columns=[10, 20]))
     with pytest.raises(ValueError, match="not in the training table: '30'"):
         encoder.transform(read_table(pd.DataFrame(np.eye(2), columns=[10, 30])))
 
 
-def test_absent_columns_are_missing_in_every_row_when_allowed() -> None:
+def test_allow_missing_columns_treats_absent_columns_as_missing() -> None:
     frame = make_frame(0)
     encoder, *_ = fit(frame)
     without = encoder.transform(read_table(frame.drop(columns="colour")), allow_missing_columns=True)
@@ -338,7 +326,7 @@ def test_tables_without_names_are_matched_by_position() -> None:
 
 
 TRAINED = pd.DataFrame({"age": [30.0, 40.0, 50.0], "town": ["a", "b", "c"]})
-REFUSED = {
+INVALID = {
     "renamed": (
         TRAINED.rename(columns={"age": "Age"}),
         r"not those that Model was fitted with \(not in the training table: 'Age'; "
@@ -353,37 +341,37 @@ REFUSED = {
     "too few": (np.zeros((1, 1)), r"X has 1 features, but Model is expecting 2 features as input\. "),
     "strings for numbers": (
         TRAINED.assign(age=[None, "old", "young"]),
-        r"Numbers were expected in column 'age', as in training, but it holds strings such as 'old'\. Turn",
+        r"Numbers were expected in column 'age', as in training, but .* strings such as 'old'\. Convert",
     ),
     "numbers for strings": (
         TRAINED.assign(town=[None, 3, 4]),
-        r"Categories \(strings\) were expected in column 'town', .* numbers such as 3\.0\. Turn",
+        r"Categories \(strings\) were expected in column 'town', .* numbers such as 3\.0\. Convert",
     ),
     "strings for numbers, array": ([["old", "a"]], r"in column 'age'"),
 }
 
 
-@pytest.mark.parametrize(("X", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_tables_that_do_not_fit_are_refused_in_a_sentence(X: Any, sentence: str) -> None:
+@pytest.mark.parametrize(("X", "message"), INVALID.values(), ids=INVALID)
+def test_tables_with_columns_that_differ_from_training_raise(X: Any, message: str) -> None:
     encoder, *_ = fit(TRAINED)
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises(ValueError, match=message):
         encoder.transform(read_table(X), owner="Model")
 
 
-def test_a_renamed_column_is_refused_even_when_columns_may_be_absent() -> None:
-    """Otherwise a typing error would silently hide a column."""
+def test_a_renamed_column_raises_even_if_columns_may_be_absent() -> None:
+    """Otherwise a typo would silently hide a column."""
     encoder, *_ = fit(TRAINED)
     with pytest.raises(ValueError, match="not in the training table: 'Age'"):
         encoder.transform(read_table(TRAINED.rename(columns={"age": "Age"})), allow_missing_columns=True)
 
 
-def test_columns_without_names_are_named_by_position_in_errors() -> None:
+def test_error_messages_give_the_position_of_columns_without_names() -> None:
     encoder, *_ = fit([[1.0, 2.0], [2.0, 3.0]])
     with pytest.raises(ValueError, match="Numbers were expected in column 1, "):
         encoder.transform(read_table([[1.0, "a"]]))
 
 
-def test_the_same_generator_gives_the_same_values_and_the_process_state_is_untouched() -> None:
+def test_equal_generators_give_equal_values_and_the_global_random_state_is_unchanged() -> None:
     frame = make_frame(0)
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     first, second = fit(frame), fit(frame)
@@ -391,7 +379,7 @@ def test_the_same_generator_gives_the_same_values_and_the_process_state_is_untou
     assert_equal((first[1], first[2]), (second[1], second[2]))
 
 
-def test_the_users_array_is_not_changed() -> None:
+def test_the_input_array_is_not_modified() -> None:
     X = np.array([[1.0], [np.nan], [3.0]])
     before = X.copy()
     encoder, *_ = fit(X)
@@ -399,11 +387,11 @@ def test_the_users_array_is_not_changed() -> None:
     np.testing.assert_array_equal(X, before)
 
 
-def test_a_stray_word_among_numbers_written_as_text_is_named():
-    """What read_csv makes of a column of numbers with one word in it."""
+def test_a_column_that_is_numeric_except_for_one_entry_warns():
+    """This is how read_csv reads a column of numbers with one word in it."""
     column = [str(number) for number in range(60)] + ["unknown"]
     table = read_table(np.array([[entry] for entry in column], dtype=object))
     y = np.arange(61.0)
     rng = np.random.default_rng(0)
-    with pytest.warns(UserWarning, match=r"entries of column 0 are numbers.*'unknown' is none"):
+    with pytest.warns(UserWarning, match=r"entries of column 0 are numbers.*'unknown' is not a number"):
         TableEncoder().fit_transform(table, np.arange(61), y[:, None], Regression.of(y), rng)

@@ -1,4 +1,4 @@
-"""Drivers that are always observed decide about the other columns, and nothing else does."""
+"""MAR: the missingness depends on the drivers, which are always observed, and on nothing else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _driven(mechanism: MAR) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_tenth_of_the_columns_drives_and_is_always_observed(seed: int) -> None:
+def test_a_tenth_of_the_columns_are_drivers_and_always_observed(seed: int) -> None:
     X, rng = _table(seed), np.random.default_rng(seed)
     mechanism = MAR(0.9).fit(X, rng)
     assert len(mechanism.drivers) == 3
@@ -33,19 +33,19 @@ def test_the_number_of_drivers_is_rounded_down_but_never_zero(d: int, n_drivers:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_hidden_has_no_influence_on_the_mask(seed: int) -> None:
-    """With the drivers as they are, any other values in the driven columns give the same mask."""
+def test_hidden_values_do_not_influence_the_mask(seed: int) -> None:
+    """Replacing all values of the driven columns gives the same mask."""
     X, rng = _table(seed), np.random.default_rng(seed)
     mechanism = MAR(0.5).fit(X, rng)
-    other = X.copy()
-    other[:, _driven(mechanism)] = rng.standard_cauchy(size=(N_ROWS, len(_driven(mechanism))))
-    masks = [mechanism.draw(table, np.random.default_rng(7)) for table in (X, other)]
+    changed = X.copy()
+    changed[:, _driven(mechanism)] = rng.standard_cauchy(size=(N_ROWS, len(_driven(mechanism))))
+    masks = [mechanism.draw(table, np.random.default_rng(7)) for table in (X, changed)]
     np.testing.assert_array_equal(*masks)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mask_and_hidden_values_are_tied_only_through_the_drivers(seed: int) -> None:
-    """Masks and values correlate; what the drivers leave unexplained of the values does not."""
+def test_mask_and_hidden_values_depend_on_each_other_only_through_the_drivers(seed: int) -> None:
+    """Masks correlate with values, but not with their residuals after regression on the drivers."""
     X, rng = _table(seed), np.random.default_rng(seed)
     mechanism = MAR(0.5).fit(X, rng)
     driven = _driven(mechanism)
@@ -71,7 +71,7 @@ def test_each_driven_column_has_the_rate_at_every_level(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_rate_also_holds_on_fresh_rows(seed: int) -> None:
+def test_the_rate_also_holds_on_new_rows(seed: int) -> None:
     X, rng = _table(seed, 8000), np.random.default_rng(seed)
     mechanism = MAR(0.3, spread=0).fit(X[:4000], rng)
     rates = (~mechanism.draw(X[4000:], rng))[:, _driven(mechanism)].mean(axis=0)
@@ -89,17 +89,17 @@ def test_log_odds_have_a_standard_deviation_of_two_to_ten() -> None:
     assert np.median(deviations) == pytest.approx(1 / 0.3, abs=1)
 
 
-def test_another_level_keeps_the_mechanism_and_refitting_redraws_it() -> None:
+def test_changing_the_level_keeps_the_parameters_and_refitting_redraws_them() -> None:
     X = _table(0)
     mechanism = MAR(0.1).fit(X, np.random.default_rng(0))
     assert mechanism.at(0.9).model is mechanism.model
     assert mechanism.at(0.9).level == 0.9
-    redrawn = mechanism.fit(X, np.random.default_rng(1))
-    assert redrawn.level == 0.1
-    assert list(redrawn.drivers) != list(mechanism.drivers)
+    refitted = mechanism.fit(X, np.random.default_rng(1))
+    assert refitted.level == 0.1
+    assert list(refitted.drivers) != list(mechanism.drivers)
 
 
-def test_a_missing_driver_counts_as_its_mean() -> None:
+def test_a_missing_driver_is_replaced_by_its_mean() -> None:
     X, rng = _table(0), np.random.default_rng(0)
     mechanism = MAR(0.5).fit(X, rng)
     without, with_mean = X.copy(), X.copy()
@@ -113,8 +113,8 @@ def test_a_missing_driver_counts_as_its_mean() -> None:
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e9])
-def test_constant_drivers_hide_at_the_rate_whatever_the_rest(constant: float) -> None:
-    """Rounding noise around a constant is not scaled up to decide."""
+def test_constant_drivers_have_no_influence(constant: float) -> None:
+    """Rounding errors around a constant are not scaled up."""
     rng = np.random.default_rng(0)
     X = np.full((2000, 5), constant)
     mechanism = MAR(0.3, spread=0).fit(X, rng)
@@ -124,7 +124,7 @@ def test_constant_drivers_hide_at_the_rate_whatever_the_rest(constant: float) ->
 
 
 @pytest.mark.parametrize("unit", [1e-30, 1e30])
-def test_the_unit_of_the_table_is_irrelevant(unit: float) -> None:
+def test_the_unit_of_the_table_does_not_matter(unit: float) -> None:
     X = _table(0)
     masks = [
         MAR(0.5).fit(table, np.random.default_rng(0)).draw(table, np.random.default_rng(1))
@@ -138,18 +138,18 @@ def test_a_single_column_is_always_observed() -> None:
     assert MAR(0.9).fit(X, rng).draw(X, rng).all()
 
 
-def test_drawing_before_fitting_says_what_to_do() -> None:
+def test_drawing_before_fitting_raises() -> None:
     with pytest.raises(RuntimeError, match=r"mechanism = MAR\(\.\.\.\)\.fit\(X, rng\)"):
         MAR(0.5).draw(_table(0), np.random.default_rng(0))
-    with pytest.raises(RuntimeError, match="no mechanism yet"):
+    with pytest.raises(RuntimeError, match="MAR must be fitted"):
         _ = MAR(0.5).drivers
 
 
-def test_another_number_of_columns_and_no_rows_are_refused() -> None:
+def test_another_number_of_columns_and_no_rows_raise() -> None:
     X, rng = _table(0), np.random.default_rng(0)
-    with pytest.raises(ValueError, match="made for 30 columns, but X has 10"):
+    with pytest.raises(ValueError, match="fitted on 30 columns, but X has 10"):
         MAR(0.5).fit(X, rng).draw(X[:, :10], rng)
-    with pytest.raises(ValueError, match="X has none"):
+    with pytest.raises(ValueError, match="no rows"):
         MAR(0.5).fit(X[:0], rng)
     with pytest.raises(ValueError, match="driver_share must be a share"):
         MAR(0.5, driver_share=3)

@@ -1,4 +1,4 @@
-"""Masks that a table really had."""
+"""Masks drawn from those of an existing table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stablemiss.missingness import Resampled
 N_ROWS = 5000
 
 
-def _holed_table(seed: int) -> np.ndarray:
+def _table_with_missing(seed: int) -> np.ndarray:
     """Six columns that go missing in pairs, at rates that differ between rows."""
     rng = np.random.default_rng([seed, 1])
     X = rng.normal(size=(300, 6))
@@ -25,8 +25,8 @@ def _patterns(masks: np.ndarray) -> set[tuple[bool, ...]]:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("level", [None, 0.1, 0.5, 0.9])
-def test_only_masks_that_occurred_come_up(seed: int, level: float | None) -> None:
-    table, rng = _holed_table(seed), np.random.default_rng(seed)
+def test_only_masks_of_the_table_are_drawn(seed: int, level: float | None) -> None:
+    table, rng = _table_with_missing(seed), np.random.default_rng(seed)
     mechanism = Resampled(level=level).fit(table, rng)
     drawn = mechanism.draw(np.zeros((N_ROWS, 6)), rng)
     assert _patterns(drawn) <= _patterns(~np.isnan(table))
@@ -34,26 +34,26 @@ def test_only_masks_that_occurred_come_up(seed: int, level: float | None) -> Non
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_without_a_level_every_mask_is_drawn_as_often_as_it_occurred(seed: int) -> None:
-    table, rng = _holed_table(seed), np.random.default_rng(seed)
+def test_without_a_level_masks_have_the_same_frequency_as_in_the_table(seed: int) -> None:
+    table, rng = _table_with_missing(seed), np.random.default_rng(seed)
     masks = ~np.isnan(table)
     drawn = Resampled().fit(table, rng).draw(np.zeros((N_ROWS, 6)), rng)
     for pattern in _patterns(masks):
-        share = (masks == pattern).all(axis=1).mean()
-        found = (drawn == pattern).all(axis=1).mean()
-        assert abs(found - share) < 5 * np.sqrt(share * (1 - share) / N_ROWS)
+        expected = (masks == pattern).all(axis=1).mean()
+        share = (drawn == pattern).all(axis=1).mean()
+        assert abs(share - expected) < 5 * np.sqrt(expected * (1 - expected) / N_ROWS)
 
 
 @pytest.mark.parametrize("level", [0.05, 0.3, 0.6, 0.95])
-def test_a_level_is_the_mean_share_of_hidden_cells(level: float) -> None:
+def test_the_level_is_the_mean_share_of_hidden_values(level: float) -> None:
     rng = np.random.default_rng(0)
-    mechanism = Resampled().fit(_holed_table(0), rng)
+    mechanism = Resampled().fit(_table_with_missing(0), rng)
     hidden_share = 1 - mechanism.at(level).draw(np.zeros((N_ROWS, 6)), rng).mean(axis=1)
     assert abs(hidden_share.mean() - level) < 5 * hidden_share.std() / np.sqrt(N_ROWS)
 
 
-def test_the_level_of_the_masks_themselves_leaves_equal_chances() -> None:
-    masks = ~np.isnan(_holed_table(0))
+def test_at_the_mean_level_of_the_masks_all_are_equally_likely() -> None:
+    masks = ~np.isnan(_table_with_missing(0))
     X = np.zeros((N_ROWS, 6))
     drawn = [
         mechanism.draw(X, np.random.default_rng(0))
@@ -62,7 +62,7 @@ def test_the_level_of_the_masks_themselves_leaves_equal_chances() -> None:
     assert np.abs(drawn[0].mean(axis=0) - drawn[1].mean(axis=0)).max() < 0.04
 
 
-def test_the_ends_of_the_range_draw_the_emptiest_and_the_fullest_masks() -> None:
+def test_extreme_levels_draw_the_most_and_the_least_complete_masks() -> None:
     masks = np.array([[True, True], [True, False], [False, False]])
     X, rng = np.zeros((100, 2)), np.random.default_rng(0)
     assert Resampled(masks, level=0).draw(X, rng).all()
@@ -71,7 +71,7 @@ def test_the_ends_of_the_range_draw_the_emptiest_and_the_fullest_masks() -> None
 
 
 @pytest.mark.parametrize("d", range(2, 40))
-def test_a_share_that_every_mask_hides_is_a_level_whatever_its_rounding(d: int) -> None:
+def test_a_level_with_a_rounding_error_is_accepted(d: int) -> None:
     rng = np.random.default_rng(0)
     for k in range(d + 1):
         masks = np.arange(d)[None, :] >= k
@@ -79,25 +79,25 @@ def test_a_share_that_every_mask_hides_is_a_level_whatever_its_rounding(d: int) 
             assert (Resampled(masks, level).draw(np.zeros((2, d)), rng) == masks).all()
 
 
-def test_a_level_beyond_the_masks_is_refused() -> None:
+def test_a_level_outside_the_range_of_the_masks_raises() -> None:
     mechanism, rng = Resampled([[True, True], [True, False]]), np.random.default_rng(0)
-    with pytest.raises(ValueError, match=r"hide 0 to 0.5 of a row; it cannot hide 0.9"):
+    with pytest.raises(ValueError, match=r"0 and 0\.5; got 0\.9"):
         mechanism.at(0.9).draw(np.zeros((5, 2)), rng)
 
 
-def test_given_masks_stay_whatever_the_mechanism_is_fitted_on() -> None:
+def test_fitting_does_not_replace_given_masks() -> None:
     rng = np.random.default_rng(0)
     mechanism = Resampled([[True, False]]).fit(np.zeros((5, 2)), rng)
     np.testing.assert_array_equal(mechanism.draw(np.zeros((2, 2)), rng), [[True, False]] * 2)
 
 
-def test_refitting_takes_the_masks_of_the_new_table() -> None:
+def test_refitting_uses_the_masks_of_the_new_table() -> None:
     rng = np.random.default_rng(0)
     mechanism = Resampled().fit([[1.0, np.nan]], rng).fit([[np.nan, 1.0]], rng)
     np.testing.assert_array_equal(mechanism.draw(np.zeros((1, 2)), rng), [[False, True]])
 
 
-def test_any_kind_of_entry_can_bring_its_holes() -> None:
+def test_the_table_may_have_columns_of_any_type() -> None:
     rng = np.random.default_rng(0)
     for table in (
         [["a", None], ["b", np.nan]],
@@ -109,20 +109,20 @@ def test_any_kind_of_entry_can_bring_its_holes() -> None:
         np.testing.assert_array_equal(mechanism.draw(np.zeros((1, 2)), rng), [[True, False]])
 
 
-def test_a_change_of_the_given_masks_does_not_reach_the_mechanism() -> None:
+def test_the_masks_are_copied() -> None:
     masks = np.ones((3, 2), dtype=bool)
     mechanism = Resampled(masks)
     masks[:] = False
     assert mechanism.draw(np.zeros((5, 2)), np.random.default_rng(0)).all()
 
 
-def test_misuse_says_what_to_do() -> None:
+def test_invalid_use_raises() -> None:
     X, rng = np.zeros((5, 2)), np.random.default_rng(0)
-    with pytest.raises(RuntimeError, match="no mechanism yet"):
+    with pytest.raises(RuntimeError, match="Resampled must be fitted"):
         Resampled().draw(X, rng)
     with pytest.raises(ValueError, match="X has no rows"):
         Resampled().fit(X[:0], rng)
-    with pytest.raises(ValueError, match="made for 3 columns, but X has 2"):
+    with pytest.raises(ValueError, match="fitted on 3 columns, but X has 2"):
         Resampled(np.ones((1, 3), dtype=bool)).draw(X, rng)
     for masks in (X, np.ones(3, dtype=bool), np.ones((0, 2), dtype=bool)):
         with pytest.raises(ValueError, match="masks must be a boolean table"):

@@ -31,7 +31,7 @@ def naive(mixture, row, observed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_every_mask_gets_the_textbook_answer(seed):
+def test_all_masks_agree_with_the_textbook_formulas(seed):
     rng = np.random.default_rng(seed)
     mixture = make_mixture(rng)
     values = rng.normal(size=(300, 6)) * 2
@@ -52,13 +52,13 @@ def test_hidden_values_have_no_influence():
     rng = np.random.default_rng(0)
     mixture, values = make_mixture(rng), rng.normal(size=(50, 6))
     mask = rng.random((50, 6)) < 0.5
-    other = np.where(mask, values, np.nan)
+    with_nan = np.where(mask, values, np.nan)
     np.testing.assert_array_equal(
-        mixture.conditional_mean(values, mask), mixture.conditional_mean(other, mask)
+        mixture.conditional_mean(values, mask), mixture.conditional_mean(with_nan, mask)
     )
 
 
-def test_one_row_alone_equals_the_row_among_many():
+def test_the_result_of_a_row_does_not_depend_on_other_rows():
     rng = np.random.default_rng(2)
     mixture, values = make_mixture(rng), rng.normal(size=(200, 6))
     mask = rng.random((200, 6)) < 0.6
@@ -68,7 +68,7 @@ def test_one_row_alone_equals_the_row_among_many():
         np.testing.assert_allclose(alone[0], together[row], rtol=1e-10)
 
 
-def test_torch_keeps_its_threads():
+def test_the_number_of_torch_threads_is_restored():
     before = torch.get_num_threads()
     rng = np.random.default_rng(3)
     mixture = make_mixture(rng)
@@ -76,6 +76,6 @@ def test_torch_keeps_its_threads():
     assert torch.get_num_threads() == before
 
 
-def test_no_rows_give_no_answers():
+def test_a_table_without_rows_gives_an_empty_result():
     mixture = make_mixture(np.random.default_rng(4))
     assert mixture.conditional_mean(np.zeros((0, 6)), np.zeros((0, 6), dtype=bool)).shape == (0, 6)

@@ -8,7 +8,7 @@ from stablemiss.mixture.workers import Workers
 
 
 def make_rows(seed, n=400, d=5, share=0.6):
-    """Rows of two crossing Gaussians with holes; the last column is always there, like a target."""
+    """Incomplete rows of two Gaussians; the last column is always observed, like a target."""
     rng = np.random.default_rng(seed)
     roots = rng.normal(size=(2, d, d)) / np.sqrt(d)
     values = np.einsum("nij,nj->ni", roots[rng.integers(2, size=n)], rng.normal(size=(n, d)))
@@ -28,20 +28,20 @@ def make_start(seed, n_components=2, d=5):
 
 
 def naive_sums(rows, parameters):
-    """The E-step as loops over rows and components with explicit conditional covariances."""
+    """The E-step as loops over rows and components, with explicit conditional covariances."""
     mixture = parameters.mixture()
-    values, mask, row_weight = (part.numpy() for part in (rows.values, rows.mask, rows.weight))
+    values, mask, row_weight = rows.values.numpy(), rows.mask.numpy(), rows.weight.numpy()
     share = mixture.responsibilities(values, mask) * row_weight[:, None]
     n_components, d = mixture.means.shape
     first, second = np.zeros((n_components, d)), np.zeros((n_components, d, d))
     for k in range(n_components):
         mean, covariance = mixture.means[k], mixture.covariances[k]
         for i, o in enumerate(mask):
-            gain = covariance[:, o] @ np.linalg.inv(covariance[np.ix_(o, o)])
-            deviation = gain @ (values[i, o] - mean[o])
-            leftover = covariance - gain @ covariance[o]
+            coef = covariance[:, o] @ np.linalg.inv(covariance[np.ix_(o, o)])
+            deviation = coef @ (values[i, o] - mean[o])
+            conditional = covariance - coef @ covariance[o]
             first[k] += share[i, k] * deviation
-            second[k] += share[i, k] * (np.outer(deviation, deviation) + leftover)
+            second[k] += share[i, k] * (np.outer(deviation, deviation) + conditional)
     return share.sum(axis=0), first, second
 
 
@@ -59,7 +59,7 @@ def test_sums_equal_naive_loops(share):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_likelihood_never_falls(seed):
+def test_likelihood_never_decreases(seed):
     rows, parameters = make_rows(seed), make_start(seed)
     path = []
     with Workers() as workers:
@@ -71,14 +71,14 @@ def test_likelihood_never_falls(seed):
     assert path[-1] > path[0] + 0.1
 
 
-def test_coordinates_go_there_and_back():
+def test_at_is_the_inverse_of_coordinates():
     parameters = make_start(3)
-    back = parameters.at(parameters.coordinates())
+    restored = parameters.at(parameters.coordinates())
     for name in ("log_weights", "means", "covariances", "log_between", "log_shared"):
-        torch.testing.assert_close(getattr(back, name), getattr(parameters, name))
+        torch.testing.assert_close(getattr(restored, name), getattr(parameters, name))
 
 
-def test_any_coordinates_are_a_valid_mixture():
+def test_any_coordinates_give_a_valid_mixture():
     parameters = make_start(4)
     step = torch.from_numpy(np.random.default_rng(0).normal(size=parameters.coordinates().shape))
     moved = parameters.at(parameters.coordinates() + step)
@@ -86,9 +86,9 @@ def test_any_coordinates_are_a_valid_mixture():
     assert float(moved.log_weights.exp().sum()) == pytest.approx(1.0)
 
 
-def test_components_that_share_a_regression_come_to_share_it():
-    """y = x·a in every component: the variance between the components' coefficients shrinks towards zero;
-    with opposite coefficients it does not."""
+def test_components_with_the_same_regression_are_shrunk_to_it():
+    """If y = x·a in all components, the variance between their coefficients shrinks towards zero. With
+    opposite coefficients it does not."""
     rng = np.random.default_rng(0)
     n, coef = 2000, np.array([1.0, -1.0, 0.5])
     group = rng.integers(2, size=n)
@@ -135,8 +135,8 @@ def log_marginal(x, y, label, noise, between, shared):
 
 @pytest.mark.parametrize("apart", [0.0, 0.5])
 @pytest.mark.parametrize("seed", range(3))
-def test_pooled_regressions_climb_the_marginal_likelihood(seed, apart):
-    """With known labels and complete rows the M-step is EM for noise and variances, so this never falls."""
+def test_pooled_regressions_never_decrease_the_marginal_likelihood(seed, apart):
+    """With known labels and complete rows the M-step is an EM algorithm for noise and variances."""
     rng = np.random.default_rng(seed)
     sizes, d = (60, 60, 12), 3
     label = np.repeat(range(3), sizes)
@@ -160,7 +160,7 @@ def test_pooled_regressions_climb_the_marginal_likelihood(seed, apart):
     assert np.diff(path).min() > -1e-6
 
 
-def test_a_noisy_target_does_not_spoil_the_others():
+def test_a_noisy_target_does_not_affect_the_others():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(300, 3))
     exact = x @ [1.0, -1.0, 0.5]
@@ -170,5 +170,5 @@ def test_a_noisy_target_does_not_spoil_the_others():
     with Workers() as workers:
         for _ in range(30):
             parameters = maximise(expect(rows, parameters, workers), parameters, n_targets=3, ridge=0.1)
-    left = 1 / torch.linalg.inv(parameters.covariances[0, :4, :4])[-1, -1]
-    assert float(left) < 1e-2
+    residual_variance = 1 / torch.linalg.inv(parameters.covariances[0, :4, :4])[-1, -1]
+    assert float(residual_variance) < 1e-2

@@ -8,7 +8,7 @@ from stablemiss.progress import NullProgress
 
 
 def make_three(seed, n=3000, d=6, missing=0.3):
-    """Three Gaussians with one centre and different shapes, standardised, with holes, and their labels."""
+    """Standardised rows of three Gaussians with the same mean and different covariances, masks and labels."""
     rng = np.random.default_rng(seed)
     roots = rng.normal(size=(3, d, 3))
     label = rng.choice(3, p=[0.5, 0.3, 0.2], size=n)
@@ -20,7 +20,7 @@ def make_three(seed, n=3000, d=6, missing=0.3):
 def make_fit(values, mask, seed=0, n_targets=1, max_steps=150):
     cut = len(values) // 5
     train, valid = (
-        Rows(values[part], mask[part], np.ones(len(values[part]))) for part in (slice(cut, None), slice(cut))
+        Rows(values[rows], mask[rows], np.ones(len(values[rows]))) for rows in (slice(cut, None), slice(cut))
     )
     rng = np.random.default_rng(seed)
     return MixtureFit(
@@ -29,7 +29,7 @@ def make_fit(values, mask, seed=0, n_targets=1, max_steps=150):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_finds_components_that_share_their_centre(seed):
+def test_components_with_the_same_mean_are_found(seed):
     values, mask, label = make_three(seed)
     mixture = make_fit(values, mask).fit(n_components=3, max_components=8, ridge=None)
     guess = mixture.responsibilities(values, mask).argmax(axis=1)
@@ -38,12 +38,12 @@ def test_finds_components_that_share_their_centre(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_number_of_components_is_found_by_held_out_likelihood(seed):
+def test_the_number_of_components_is_selected_by_validation_likelihood(seed):
     values, mask, _ = make_three(seed)
     assert make_fit(values, mask).fit(n_components=None, max_components=6, ridge=None).n_components == 3
 
 
-def test_one_gaussian_needs_one_component():
+def test_one_component_is_selected_for_gaussian_data():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(1500, 4)) @ rng.normal(size=(4, 4))
     mask = rng.random(values.shape) > 0.3
@@ -51,20 +51,21 @@ def test_one_gaussian_needs_one_component():
     assert make_fit(values, mask).fit(n_components=None, max_components=4, ridge=None).n_components == 1
 
 
-def test_long_steps_get_further_than_plain_ones():
-    """The likelihood after SQUAREM's E-steps is at least that after as many plain EM steps."""
+def test_squarem_converges_faster_than_plain_em():
+    """After the same number of E-steps the likelihood is higher."""
     values, mask, _ = make_three(1, missing=0.5)
     fit = make_fit(values, mask, max_steps=30)
     with Workers() as fit.workers:
-        start = fit._start(fit._one_component(0.1), 3)
-        climbed = fit._climb(start, "test")
+        start = fit._initialise(fit._fit_one_component(0.1), 3)
+        accelerated = fit._run_em(start, "test")
         plain = start
         for _ in range(30):
             plain = maximise(expect(fit.train, plain, fit.workers), plain, 1, fit.ridge)
-        assert fit.train.log_likelihood(climbed, fit.workers) > fit.train.log_likelihood(plain, fit.workers)
+        likelihoods = [fit.train.log_likelihood(fitted, fit.workers) for fitted in (accelerated, plain)]
+    assert likelihoods[0] > likelihoods[1]
 
 
-def test_fewer_rows_than_columns_raise_the_ridge():
+def test_a_larger_ridge_is_selected_with_fewer_rows_than_columns():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(40, 60))
     fit = make_fit(values, np.ones(values.shape, dtype=bool))
@@ -73,7 +74,7 @@ def test_fewer_rows_than_columns_raise_the_ridge():
     assert np.isfinite(mixture.covariances).all()
 
 
-def test_same_seed_same_mixture():
+def test_the_same_seed_gives_the_same_mixture():
     values, mask, _ = make_three(2, n=800)
     fits = [
         make_fit(values, mask, seed=7).fit(n_components=2, max_components=8, ridge=None) for _ in range(2)
@@ -81,9 +82,9 @@ def test_same_seed_same_mixture():
     np.testing.assert_array_equal(fits[0].covariances, fits[1].covariances)
 
 
-def test_works_without_rows_and_without_validation_rows():
+def test_fitting_works_without_rows_and_without_validation_rows():
     empty = Rows(np.zeros((0, 3)), np.zeros((0, 3), dtype=bool), np.zeros(0))
-    some = Rows(np.random.default_rng(0).normal(size=(30, 3)), np.ones((30, 3), dtype=bool), np.ones(30))
-    for train in (empty, some):
+    rows = Rows(np.random.default_rng(0).normal(size=(30, 3)), np.ones((30, 3), dtype=bool), np.ones(30))
+    for train in (empty, rows):
         fit = MixtureFit(train, empty, 0, 1e-3, 50, np.random.default_rng(0), NullProgress())
         assert np.isfinite(fit.fit(None, 3, None).covariances).all()

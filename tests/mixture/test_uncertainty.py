@@ -6,7 +6,7 @@ from stablemiss.mixture import GaussianMixture, Uncertainty
 
 
 def make_mixture(rng, n_components=3, d=6, n_targets=1):
-    """Components with different regressions and overlapping clouds."""
+    """Overlapping components with different regressions."""
     n_columns = d + n_targets
     root = rng.normal(size=(n_components, n_columns, n_columns // 2 + 1))
     weights = rng.random(n_components) + 0.3
@@ -22,23 +22,24 @@ def draw(mixture, n, rng):
     return mixture.means[component] + (factors @ noise)[..., 0]
 
 
-def given(mixture, row, seen):
-    """Textbook conditional mechanism of the columns that are not seen: a mixture again, over those columns."""
+def condition(mixture, row, observed):
+    """Mixture of the missing columns given the observed ones, by the textbook formulas."""
     log_joint, means, covariances = [], [], []
+    o, m = observed, ~observed
     for weight, mean, covariance in zip(mixture.weights, mixture.means, mixture.covariances, strict=True):
-        block, gap = covariance[np.ix_(seen, seen)], row[seen] - mean[seen]
-        pull = np.linalg.solve(block, covariance[np.ix_(seen, ~seen)]).T
-        log_det = np.linalg.slogdet(block)[1] if seen.any() else 0.0
-        log_joint.append(np.log(weight) - 0.5 * (log_det + gap @ np.linalg.solve(block, gap)))
-        means.append(mean[~seen] + pull @ gap)
-        covariances.append(covariance[np.ix_(~seen, ~seen)] - pull @ covariance[np.ix_(seen, ~seen)])
+        block, deviation = covariance[np.ix_(o, o)], row[o] - mean[o]
+        coef = np.linalg.solve(block, covariance[np.ix_(o, m)]).T
+        log_det = np.linalg.slogdet(block)[1] if o.any() else 0.0
+        log_joint.append(np.log(weight) - 0.5 * (log_det + deviation @ np.linalg.solve(block, deviation)))
+        means.append(mean[m] + coef @ deviation)
+        covariances.append(covariance[np.ix_(m, m)] - coef @ covariance[np.ix_(o, m)])
     share = np.exp(log_joint - np.logaddexp.reduce(log_joint))
     return GaussianMixture(share, np.array(means), np.array(covariances))
 
 
 def overall_covariance(mixture):
-    apart = mixture.means - mixture.weights @ mixture.means
-    return np.tensordot(mixture.weights, mixture.covariances, axes=1) + (apart.T * mixture.weights) @ apart
+    shift = mixture.means - mixture.weights @ mixture.means
+    return np.tensordot(mixture.weights, mixture.covariances, axes=1) + (shift.T * mixture.weights) @ shift
 
 
 def explained(covariance, columns, n_targets):
@@ -51,108 +52,108 @@ def explained(covariance, columns, n_targets):
 @pytest.mark.parametrize("n_components", [1, 3])
 @pytest.mark.parametrize("n_targets", [1, 2])
 @pytest.mark.parametrize("seed", range(2))
-def test_error_and_gain_of_every_mask_are_the_textbook_ones(n_components, n_targets, seed):
-    """Any mask, whichever of its blocks is smaller, columns in groups; `complete` too for one Gaussian."""
+def test_error_and_gain_agree_with_the_textbook_formulas(n_components, n_targets, seed):
+    """For all masks and for grouped columns; `complete` too if there is one component."""
     rng = np.random.default_rng(seed)
     groups = np.array([0, 1, 1, 2, 4, 4, 4])
     mixture = make_mixture(rng, n_components, d=7, n_targets=n_targets)
     rows = draw(mixture, 60, rng)
     mask = (rng.random((60, 5)) < rng.random((60, 1)))[:, groups]
     mask[:2] = [[False] * 7, [True] * 7]
-    found = Uncertainty.of(mixture, rows[:, :7], mask, groups)
-    assert found.gain.shape == (60, 4)
-    for i, (row, seen) in enumerate(zip(rows, mask, strict=True)):
-        rest = given(mixture, row, np.append(seen, [False] * n_targets))
-        covariance = overall_covariance(rest)
+    uncertainty = Uncertainty.of(mixture, rows[:, :7], mask, groups)
+    assert uncertainty.gain.shape == (60, 4)
+    for i, (row, observed) in enumerate(zip(rows, mask, strict=True)):
+        conditional = condition(mixture, row, np.append(observed, [False] * n_targets))
+        covariance = overall_covariance(conditional)
         error = np.diag(covariance)[-n_targets:]
-        np.testing.assert_allclose(found.error[i], error, rtol=1e-9)
-        missing = np.flatnonzero(~seen)
+        np.testing.assert_allclose(uncertainty.error[i], error, rtol=1e-9)
+        missing = np.flatnonzero(~observed)
         for j, group in enumerate(np.unique(groups)):
             columns = np.flatnonzero(groups[missing] == group)
             gain = explained(covariance, columns, n_targets).sum() if len(columns) else 0.0
-            np.testing.assert_allclose(found.gain[i, j], gain, rtol=1e-9, atol=1e-12)
+            np.testing.assert_allclose(uncertainty.gain[i, j], gain, rtol=1e-9, atol=1e-12)
         if n_components == 1:
-            every = np.arange(len(missing))
-            complete = error - (explained(covariance, every, n_targets) if len(missing) else 0.0)
-            np.testing.assert_allclose(found.complete[i], complete, rtol=1e-9)
+            all_missing = np.arange(len(missing))
+            complete = error - (explained(covariance, all_missing, n_targets) if len(missing) else 0.0)
+            np.testing.assert_allclose(uncertainty.complete[i], complete, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_components", [1, 3])
 @pytest.mark.parametrize("seed", range(2))
-def test_no_column_gains_more_than_all_of_them_and_none_less_than_nothing(n_components, seed):
+def test_gains_are_non_negative_and_at_most_the_gain_of_all_columns(n_components, seed):
     rng = np.random.default_rng(seed)
     mixture = make_mixture(rng, n_components, d=8)
     rows, mask = draw(mixture, 500, rng)[:, :8], rng.random((500, 8)) < rng.random((500, 1))
-    found = Uncertainty.of(mixture, rows, mask)
-    cost = (found.error - found.complete).sum(axis=1)
-    assert (found.gain >= 0).all()
-    assert (found.gain.max(axis=1) <= cost + 1e-12).all()
-    np.testing.assert_array_equal(found.gain[mask], 0.0)
-    costs = ~mask.all(axis=1)
-    assert (cost[costs] > 0).all()
+    uncertainty = Uncertainty.of(mixture, rows, mask)
+    total_gain = (uncertainty.error - uncertainty.complete).sum(axis=1)
+    assert (uncertainty.gain >= 0).all()
+    assert (uncertainty.gain.max(axis=1) <= total_gain + 1e-12).all()
+    np.testing.assert_array_equal(uncertainty.gain[mask], 0.0)
+    is_incomplete = ~mask.all(axis=1)
+    assert (total_gain[is_incomplete] > 0).all()
     np.testing.assert_array_equal(
-        found.most_informative_missing, np.where(costs, found.gain.argmax(axis=1), -1)
+        uncertainty.most_informative_missing, np.where(is_incomplete, uncertainty.gain.argmax(axis=1), -1)
     )
 
 
-def test_a_complete_row_costs_nothing():
+def test_a_complete_row_has_no_gain():
     rng = np.random.default_rng(0)
     mixture = make_mixture(rng)
-    found = Uncertainty.of(mixture, rng.normal(size=(50, 6)), np.ones((50, 6), dtype=bool))
-    np.testing.assert_array_equal(found.error, found.complete)
-    np.testing.assert_array_equal(found.gain, 0.0)
-    np.testing.assert_array_equal(found.most_informative_missing, -1)
+    uncertainty = Uncertainty.of(mixture, rng.normal(size=(50, 6)), np.ones((50, 6), dtype=bool))
+    np.testing.assert_array_equal(uncertainty.error, uncertainty.complete)
+    np.testing.assert_array_equal(uncertainty.gain, 0.0)
+    np.testing.assert_array_equal(uncertainty.most_informative_missing, -1)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_errors_of_three_components_are_those_of_simulated_rows(seed):
-    """For single rows: simulate what is missing many times and predict with, without and with one column."""
+def test_expected_errors_of_three_components_agree_with_simulation(seed):
+    """The missing values of single rows are simulated many times and predicted with and without columns."""
     rng = np.random.default_rng(seed)
     d, n = 6, 20_000
     mixture = make_mixture(rng, d=d)
     predicted, simulated = [], []
     for _ in range(6):
-        row, seen = draw(mixture, 1, rng)[0], np.append(rng.random(d) < 0.4, False)
-        seen[rng.integers(d)] = False
+        row, observed = draw(mixture, 1, rng)[0], np.append(rng.random(d) < 0.4, False)
+        observed[rng.integers(d)] = False
         rows = np.tile(row, (n, 1))
-        rows[:, ~seen] = draw(given(mixture, row, seen), n, rng)
+        rows[:, ~observed] = draw(condition(mixture, row, observed), n, rng)
 
-        def left(mask, rows=rows):
+        def simulated_error(mask, rows=rows):
             mask = np.broadcast_to(mask, rows.shape)
             return np.mean((rows[:, [d]] - mixture.conditional_mean(rows, mask, [d])) ** 2)
 
-        found = Uncertainty.of(mixture, row[None, :d], seen[None, :d])
-        error = left(seen)
-        assert found.error[0, 0] == pytest.approx(error, rel=0.05)
-        assert found.complete[0, 0] == pytest.approx(left(np.arange(d + 1) < d), rel=0.12)
-        for j in np.flatnonzero(~seen[:d]):
-            predicted.append(found.gain[0, j] / error)
-            simulated.append(1 - left(seen | (np.arange(d + 1) == j)) / error)
+        uncertainty = Uncertainty.of(mixture, row[None, :d], observed[None, :d])
+        error = simulated_error(observed)
+        assert uncertainty.error[0, 0] == pytest.approx(error, rel=0.05)
+        assert uncertainty.complete[0, 0] == pytest.approx(simulated_error(np.arange(d + 1) < d), rel=0.12)
+        for j in np.flatnonzero(~observed[:d]):
+            predicted.append(uncertainty.gain[0, j] / error)
+            simulated.append(1 - simulated_error(observed | (np.arange(d + 1) == j)) / error)
     assert np.corrcoef(predicted, simulated)[0, 1] > 0.9
-    # The best linear use of a column is no better than the best use.
+    # The gain of the best linear prediction is a lower bound.
     assert (np.array(predicted) < np.array(simulated) + 0.02).all()
 
 
-def test_the_complete_error_is_right_on_average():
+def test_the_expected_error_of_complete_rows_is_unbiased():
     rng = np.random.default_rng(5)
     mixture = make_mixture(rng, n_components=4, d=8)
     rows = draw(mixture, 4000, rng)
     mask = rng.random((4000, 8)) < 0.4
-    found = Uncertainty.of(mixture, rows[:, :8], mask)
-    whole = Uncertainty.of(mixture, rows[:, :8], np.ones_like(mask))
-    assert found.complete.mean() == pytest.approx(whole.error.mean(), rel=0.05)
-    assert found.error.mean() == pytest.approx(
+    uncertainty = Uncertainty.of(mixture, rows[:, :8], mask)
+    of_complete_rows = Uncertainty.of(mixture, rows[:, :8], np.ones_like(mask))
+    assert uncertainty.complete.mean() == pytest.approx(of_complete_rows.error.mean(), rel=0.05)
+    assert uncertainty.error.mean() == pytest.approx(
         np.mean((rows[:, 8] - predict(mixture, rows[:, :8], mask)) ** 2), rel=0.05
     )
 
 
 def predict(mixture, values, mask):
-    blank = np.zeros((len(values), 1))
-    return mixture.conditional_mean(np.hstack([values, blank]), np.hstack([mask, blank > 0]), [-1])[:, 0]
+    target = np.zeros((len(values), 1))
+    return mixture.conditional_mean(np.hstack([values, target]), np.hstack([mask, target > 0]), [-1])[:, 0]
 
 
-def test_classes_have_their_brier_scores():
-    """A component per class with constant indicators: the error is Σ p (1 − p), over all three classes."""
+def test_errors_of_class_indicators_are_brier_scores():
+    """With one component per class and constant indicators, the error of each class is p (1 − p)."""
     rng = np.random.default_rng(1)
     features, d = make_mixture(rng, d=4, n_targets=0), 4
     indicators = np.eye(3)[:, 1:]
@@ -160,15 +161,15 @@ def test_classes_have_their_brier_scores():
     covariances[:, :d, :d] = features.covariances
     joint = GaussianMixture(features.weights, np.hstack([features.means, indicators]), covariances)
     values, mask = rng.normal(size=(100, d)), rng.random((100, d)) < 0.5
-    every_class = np.hstack([-np.ones((2, 1)), np.eye(2)])
-    found = Uncertainty.of(joint, values, mask, outputs=every_class)
+    all_classes = np.hstack([-np.ones((2, 1)), np.eye(2)])
+    uncertainty = Uncertainty.of(joint, values, mask, outputs=all_classes)
     probability = features.responsibilities(values, mask)
-    np.testing.assert_allclose(found.error, probability * (1 - probability), atol=1e-12)
-    assert (found.complete <= found.error).all()
-    assert (found.complete >= 0).all()
+    np.testing.assert_allclose(uncertainty.error, probability * (1 - probability), atol=1e-12)
+    assert (uncertainty.complete <= uncertainty.error).all()
+    assert (uncertainty.complete >= 0).all()
 
 
-def test_outputs_in_other_units_have_errors_in_their_squares():
+def test_errors_are_proportional_to_the_square_of_the_unit_of_the_outputs():
     rng = np.random.default_rng(2)
     mixture = make_mixture(rng, n_targets=2)
     values, mask = rng.normal(size=(30, 6)), rng.random((30, 6)) < 0.5
@@ -180,22 +181,22 @@ def test_outputs_in_other_units_have_errors_in_their_squares():
     np.testing.assert_allclose(scaled.gain, alone.gain)
 
 
-def test_columns_that_say_the_same_gain_the_same_together_as_alone():
-    """Columns of a group that determine each other, as those of a one-hot code, are not divided by zero."""
+def test_redundant_columns_of_a_group_do_not_change_the_gain():
+    """Columns that determine each other, as in a one-hot encoding, do not cause a division by zero."""
     rng = np.random.default_rng(3)
     root = rng.normal(size=(4, 4))
     root[2] = -root[1]  # column 2 is minus column 1
     covariance = root @ root.T + np.diag([0.1, 0.0, 1e-14, 0.1])
     mixture = GaussianMixture(np.ones(1), np.zeros((1, 4)), covariance[None])
     mask = np.array([[True, False, False], [False, False, False]])
-    found = Uncertainty.of(mixture, np.zeros((2, 3)), mask, np.array([0, 1, 1]))
+    uncertainty = Uncertainty.of(mixture, np.zeros((2, 3)), mask, np.array([0, 1, 1]))
     without = GaussianMixture(np.ones(1), np.zeros((1, 3)), covariance[None][:, [0, 1, 3]][:, :, [0, 1, 3]])
     expected = Uncertainty.of(without, np.zeros((2, 2)), mask[:, :2])
-    np.testing.assert_allclose(found.gain, expected.gain, rtol=1e-3)
+    np.testing.assert_allclose(uncertainty.gain, expected.gain, rtol=1e-3)
 
 
-def test_a_row_alone_equals_the_row_among_many():
-    """And what stands in hidden cells does not matter, NaN included."""
+def test_the_result_of_a_row_depends_neither_on_other_rows_nor_on_hidden_values():
+    """Hidden values may be NaN."""
     rng = np.random.default_rng(4)
     mixture, values = make_mixture(rng), rng.normal(size=(300, 6))
     mask = rng.random((300, 6)) < 0.5
@@ -206,7 +207,7 @@ def test_a_row_alone_equals_the_row_among_many():
             np.testing.assert_allclose(getattr(alone, name)[0], getattr(together, name)[row], rtol=1e-9)
 
 
-def test_no_rows_and_a_single_column():
+def test_a_table_without_rows_and_a_single_column_work():
     rng = np.random.default_rng(6)
     empty = Uncertainty.of(make_mixture(rng), np.zeros((0, 6)), np.zeros((0, 6), dtype=bool))
     assert (empty.error.shape, empty.gain.shape, empty.most_informative_missing.shape) == (
@@ -222,19 +223,19 @@ def test_no_rows_and_a_single_column():
 @pytest.mark.parametrize(
     "changed", [{"values": np.zeros((2, 5))}, {"groups": np.arange(5)}, {"outputs": np.eye(3)}]
 )
-def test_shapes_that_disagree_are_refused(changed):
+def test_inconsistent_shapes_raise(changed):
     arguments = {"values": np.zeros((2, 6)), "mask": np.zeros((2, 6), dtype=bool), **changed}
     with pytest.raises(ValueError, match="must agree"):
         Uncertainty.of(make_mixture(np.random.default_rng(0)), **arguments)
 
 
-def test_a_mixture_without_targets_is_refused():
-    with pytest.raises(ValueError, match="features and then the targets"):
+def test_a_mixture_without_targets_raises():
+    with pytest.raises(ValueError, match="followed by the targets"):
         Uncertainty.of(make_mixture(np.random.default_rng(0)), np.zeros((2, 7)), np.zeros((2, 7), dtype=bool))
 
 
-def test_a_target_without_noise_has_no_negative_errors():
-    """Roots of errors are taken by whoever asks."""
+def test_expected_errors_of_a_target_without_noise_are_not_negative():
+    """Callers take their square roots."""
     rng = np.random.default_rng(7)
     features = make_mixture(rng, d=5, n_targets=0)
     line = np.hstack([np.eye(5), rng.normal(size=(5, 1))])
@@ -242,7 +243,7 @@ def test_a_target_without_noise_has_no_negative_errors():
         features.weights, features.means @ line, line.T @ features.covariances @ line
     )  # y is a sum of features
     values, mask = rng.normal(size=(400, 5)), rng.random((400, 5)) < 0.7
-    found = Uncertainty.of(joint, values, mask)
-    assert min(found.error.min(), found.complete.min()) >= 0
-    np.testing.assert_allclose(found.complete, 0.0, atol=1e-12)
-    np.testing.assert_allclose(found.error[mask.all(axis=1)], 0.0, atol=1e-12)
+    uncertainty = Uncertainty.of(joint, values, mask)
+    assert min(uncertainty.error.min(), uncertainty.complete.min()) >= 0
+    np.testing.assert_allclose(uncertainty.complete, 0.0, atol=1e-12)
+    np.testing.assert_allclose(uncertainty.error[mask.all(axis=1)], 0.0, atol=1e-12)

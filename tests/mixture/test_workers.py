@@ -5,29 +5,28 @@ from stablemiss.mixture.workers import Workers
 from stablemiss.torch_state import torch_threads
 
 
-def test_torch_has_one_thread_inside_and_its_own_number_after():
+def test_torch_has_one_thread_inside_the_block_and_the_previous_number_afterwards():
     before = torch.get_num_threads()
     with Workers():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before
 
 
-def test_torch_gets_its_threads_back_after_an_error():
+def test_the_number_of_threads_is_restored_after_an_error():
     before = torch.get_num_threads()
     with pytest.raises(RuntimeError, match="inside"), Workers():
         raise RuntimeError("inside")
     assert torch.get_num_threads() == before
 
 
-def test_every_block_is_worked_on_once_in_a_fixed_order():
+def test_every_block_is_processed_once_in_a_fixed_order():
     with Workers() as workers:
-        first = workers.map(list(range(11)), list)
-        again = workers.map(list(range(11)), list)
-    assert first == again
-    assert sorted(block for share in first for block in share) == list(range(11))
+        first, second = (workers.map(list(range(11)), list) for _ in range(2))
+    assert first == second
+    assert sorted(block for chunk in first for block in chunk) == list(range(11))
 
 
-def test_the_shares_do_not_depend_on_the_number_of_threads():
+def test_the_chunks_do_not_depend_on_the_number_of_threads():
     results = []
     for n_threads in (1, 2):
         with torch_threads(n_threads), Workers() as workers:

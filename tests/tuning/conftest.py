@@ -1,4 +1,4 @@
-"""A table and a method for trials that take no time."""
+"""A table, and a method that is fitted instantly."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from stablemiss.tuning import Choice, Range
 
 
 class Shelf(Method):
-    """Predicts `height`, in standard deviations, for every row: best near 0. Breaks at `breaks_at`."""
+    """Predicts the constant `height`, in standard deviations; 0 is optimal. Fails from `breaks_at` on."""
 
     name = "shelf"
     predictor = ConstantPredictor

@@ -19,7 +19,7 @@ from stablemiss.progress import NullProgress
 from stablemiss.tuning import Choice, Range, tune
 
 RIDGE = {"ridge": Range(1e-3, 1e3, log=True)}
-# In a process of its own, slow enough to be met in the middle of its trials.
+# Run in a separate process; slow enough to be interrupted during a trial.
 SLOW = """
 import sys, time
 import numpy as np
@@ -37,7 +37,7 @@ with np.load("table.npz") as table:
 space = {"ridge": Range(1e-3, 1e3, log=True)}
 tune(MissingRegressor("ols"), X, y, n_trials=int(sys.argv[1]), space=space, study="study.journal")
 """
-# Processes die in each fit where height is 2, else in the first alone.
+# The process dies in each fit with height 2, and in the first fit with any other height.
 FRAGILE = """
 import json, os
 from dataclasses import asdict
@@ -74,14 +74,14 @@ def losses(tuned):
 
 
 def n_complete(path):
-    """Trials with a loss, read from the file without optuna: lines that set a trial's state to 1."""
+    """Number of trials with a loss, read from the file without optuna: lines that set a state to 1."""
     lines = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return sum(line["op_code"] == 6 and line["state"] == 1 for line in lines)
 
 
 @pytest.fixture
-def other(table, tmp_path):
-    """Starts another process on the same study, and waits until it has ended some trials."""
+def start_process(table, tmp_path):
+    """Starts another process on the same study and waits until it has finished `n_first` trials."""
     np.savez(tmp_path / "table.npz", X=table[0], y=table[1])
     started = []
 
@@ -102,22 +102,22 @@ def other(table, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_first_trial_is_the_estimator_as_given_and_the_end_is_never_worse(table, shelf, seed):
+def test_the_first_trial_is_the_initial_estimator_and_the_result_is_never_worse(table, shelf, seed):
     tuned = tune(MissingRegressor(shelf(height=0.3)), *table, n_trials=12, random_state=seed)
     first = tuned.trials[0]
     assert first.params == {"height": 0.3, "paint": "white"}
-    assert [trial.is_given for trial in tuned.trials] == [True] + [False] * 11
+    assert [trial.is_initial for trial in tuned.trials] == [True] + [False] * 11
     assert tuned.loss == min(losses(tuned)) <= first.loss
     assert abs(tuned.params["height"]) < 0.8
 
 
-def test_values_given_need_not_lie_in_the_space(table, shelf):
+def test_initial_values_may_lie_outside_the_space(table, shelf):
     tuned = tune(MissingRegressor(shelf(height=0.0, paint="none")), *table, n_trials=3)
     assert tuned.trials[0].params == {"height": 0.0, "paint": "none"}
     assert all(trial.params["paint"] in ("white", (1, 2)) for trial in tuned.trials[1:])
 
 
-def test_classes_and_several_outputs_and_frames_with_text_are_tuned(table):
+def test_classes_several_outputs_and_categorical_columns_work(table):
     X, y = table
     frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(town=np.where(y > 0, "here", None))
     labels = np.where(y > 1, "high", "low")
@@ -130,7 +130,7 @@ def test_classes_and_several_outputs_and_frames_with_text_are_tuned(table):
     assert 0 < several.loss < 1.4
 
 
-def test_a_test_mechanism_makes_trials_harder(table):
+def test_a_test_mechanism_increases_the_loss(table):
     plain, hidden = (
         tune(MissingRegressor("ols"), *table, n_trials=1, space=RIDGE, test_mechanism=mechanism)
         for mechanism in (None, MCARIndependent(0.8))
@@ -138,7 +138,7 @@ def test_a_test_mechanism_makes_trials_harder(table):
     assert hidden.loss > 1.2 * plain.loss
 
 
-def test_rows_of_weight_zero_count_as_absent_and_weights_as_they_are(table):
+def test_rows_of_weight_zero_are_ignored(table):
     X, y = table
     weight = np.where(np.arange(60) < 40, 2.0, 0.0)
     weighted = tune(MissingRegressor("ols"), X, y, n_trials=2, space=RIDGE, sample_weight=weight)
@@ -147,32 +147,32 @@ def test_rows_of_weight_zero_count_as_absent_and_weights_as_they_are(table):
 
 
 @pytest.mark.parametrize("method", ["ols", OLS(inputs="mask")])
-def test_the_estimator_it_returns_is_the_one_given_but_for_the_best_hyper_parameters(table, method):
+def test_the_tuned_estimator_differs_from_the_initial_one_only_in_the_best_hyper_parameters(table, method):
     params = {"inputs": "mask"} if method == "ols" else None
-    given = MissingRegressor(method, params=params, max_one_hot=3, random_state=7)
-    before = repr(given)
-    tuned = tune(given, *table, n_trials=4, space=RIDGE)
+    initial = MissingRegressor(method, params=params, max_one_hot=3, random_state=7)
+    before = repr(initial)
+    tuned = tune(initial, *table, n_trials=4, space=RIDGE)
     best = min(tuned.trials, key=lambda trial: trial.loss)
-    made = tuned.estimator()
-    assert made.max_one_hot == 3
-    assert made.random_state == 7
-    assert made.fit(*table).method_.get_params() == {"inputs": "mask", "ridge": best.params["ridge"]}
+    estimator = tuned.estimator()
+    assert estimator.max_one_hot == 3
+    assert estimator.random_state == 7
+    assert estimator.fit(*table).method_.get_params() == {"inputs": "mask", "ridge": best.params["ridge"]}
     by_name = MissingRegressor("ols", params=tuned.params)
-    assert by_name.fit(*table).method_.get_params() == made.method_.get_params()
-    assert repr(given) == before
+    assert by_name.fit(*table).method_.get_params() == estimator.method_.get_params()
+    assert repr(initial) == before
 
 
-def test_the_same_seed_tries_the_same_and_another_something_else(table):
-    first, again, other = (
+def test_the_same_seed_gives_the_same_trials_and_another_seed_different_ones(table):
+    first, second, different = (
         tune(MissingRegressor("ols"), *table, n_trials=14, space=RIDGE, random_state=seed)
         for seed in (3, 3, 4)
     )
-    assert [trial.params for trial in first.trials] == [trial.params for trial in again.trials]
-    assert losses(first) == losses(again)
-    assert first.trials[1].params != other.trials[1].params
+    assert [trial.params for trial in first.trials] == [trial.params for trial in second.trials]
+    assert losses(first) == losses(second)
+    assert first.trials[1].params != different.trials[1].params
 
 
-def test_the_random_state_of_the_process_is_untouched(table):
+def test_the_global_random_states_are_unchanged(table):
     def states():
         return str(np.random.get_state()), random.getstate(), torch.get_rng_state().tolist()  # noqa: NPY002
 
@@ -181,23 +181,23 @@ def test_the_random_state_of_the_process_is_untouched(table):
     assert states() == before
 
 
-def test_nothing_is_said_on_standard_error(table, capfd, tmp_path):
+def test_nothing_is_printed_on_standard_error(table, capfd, tmp_path):
     tune(MissingRegressor("ols"), *table, n_trials=2, space=RIDGE, study=tmp_path / "study.journal")
     assert capfd.readouterr().err == ""
 
 
-def test_a_search_in_steps_ends_as_one_in_a_single_go_and_repeats_nothing(table, shelf, tmp_path):
+def test_a_resumed_search_equals_an_uninterrupted_one_and_repeats_no_trial(table, shelf, tmp_path):
     path = tmp_path / "study.journal"
     for n_trials in (2, 5, 5, 13):
-        steps = tune(MissingRegressor(shelf()), *table, n_trials=n_trials, study=path)
-        assert len(steps.trials) == n_trials
+        resumed = tune(MissingRegressor(shelf()), *table, n_trials=n_trials, study=path)
+        assert len(resumed.trials) == n_trials
     assert len(shelf.heights) == 13
-    whole = tune(MissingRegressor(shelf()), *table, n_trials=13)
-    assert [trial.params for trial in steps.trials] == [trial.params for trial in whole.trials]
-    assert steps.params == whole.params
+    uninterrupted = tune(MissingRegressor(shelf()), *table, n_trials=13)
+    assert [trial.params for trial in resumed.trials] == [trial.params for trial in uninterrupted.trials]
+    assert resumed.params == uninterrupted.params
 
 
-def test_what_was_tried_already_is_not_fitted_again(table, shelf):
+def test_equal_hyper_parameters_are_fitted_once(table, shelf):
     space = {"height": Choice(0.5, 1.0)}
     tuned = tune(MissingRegressor(shelf()), *table, n_trials=20, space=space)
     assert len(tuned.trials) == 20
@@ -205,10 +205,10 @@ def test_what_was_tried_already_is_not_fitted_again(table, shelf):
     assert tuned.params["height"] == 0.5
 
 
-def test_a_search_goes_on_after_its_process_was_killed(table, other, tmp_path):
-    """The trial it was at is lost, no other; as many end as were asked for."""
-    process = other(n_trials=1000, n_first=3)
-    # From the end of a trial into the next.
+def test_a_search_can_be_continued_after_its_process_was_killed(table, start_process, tmp_path):
+    """Only the trial that was running is lost."""
+    process = start_process(n_trials=1000, n_first=3)
+    # Wait until the next trial is running.
     time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -218,24 +218,24 @@ def test_a_search_goes_on_after_its_process_was_killed(table, other, tmp_path):
     tuned = tune(MissingRegressor("ols"), *table, n_trials=n_before + 4, space=RIDGE, study=path)
     assert len(tuned.trials) == n_complete(path) == n_before + 4
     assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
-    assert sum(trial.is_given for trial in tuned.trials) == 1
+    assert sum(trial.is_initial for trial in tuned.trials) == 1
 
 
-def test_two_processes_share_one_study(table, other, tmp_path):
-    process = other(n_trials=30, n_first=2)
+def test_two_processes_share_one_study(table, start_process, tmp_path):
+    process = start_process(n_trials=30, n_first=2)
     path = tmp_path / "study.journal"
-    ours = tune(MissingRegressor("ols"), *table, n_trials=30, space=RIDGE, study=path)
+    tuned = tune(MissingRegressor("ols"), *table, n_trials=30, space=RIDGE, study=path)
     assert process.wait() == 0
-    # The other one was in the midst of a trial when the last was done here.
+    # The other process may still have been running a trial when the last one finished here.
     assert 30 <= n_complete(path) <= 31
-    assert len(ours.trials) in (30, 31)
+    assert len(tuned.trials) in (30, 31)
     writers = {json.loads(line)["worker_id"] for line in path.read_text().splitlines()}
     assert len(writers) == 2
-    tried = [trial.params["ridge"] for trial in ours.trials]
-    assert len(set(tried)) == len(tried)
+    ridges = [trial.params["ridge"] for trial in tuned.trials]
+    assert len(set(ridges)) == len(ridges)
 
 
-def test_trials_run_in_processes_of_their_own(table):
+def test_trials_run_in_parallel_processes(table):
     space = {"ridge": Choice(1e-3, 1.0, 1e3)}
     tuned = tune(MissingRegressor("ols"), *table, n_trials=3, space=space, n_jobs=2)
     alone = tune(MissingRegressor("ols"), *table, n_trials=1, space=space)
@@ -243,18 +243,18 @@ def test_trials_run_in_processes_of_their_own(table):
     assert tuned.trials[0].loss == alone.loss
 
 
-def test_a_trial_whose_process_died_is_tried_once_more_and_the_one_given_is_not_lost(tmp_path):
+def test_a_trial_whose_process_died_is_retried_once(tmp_path):
     done = subprocess.run([sys.executable, "-c", FRAGILE], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    given, other = json.loads(done.stdout)
-    assert given["is_given"]
-    assert given["loss"] is not None
-    assert not other["is_given"]
-    assert other["failure"].startswith("TerminatedWorkerError")
+    initial, second = json.loads(done.stdout)
+    assert initial["is_initial"]
+    assert initial["loss"] is not None
+    assert not second["is_initial"]
+    assert second["failure"].startswith("TerminatedWorkerError")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.0-0", "0.0-1", "2.0-0", "2.0-1"]
 
 
-def test_a_trial_that_raises_is_kept_with_its_reason_and_ends_nothing(table, shelf, tmp_path):
+def test_a_trial_that_raises_is_recorded_and_the_search_continues(table, shelf, tmp_path):
     path = tmp_path / "study.journal"
     for _ in range(2):
         tuned = tune(MissingRegressor(shelf(height=1.9, breaks_at=0.5)), *table, n_trials=12, study=path)
@@ -265,41 +265,41 @@ def test_a_trial_that_raises_is_kept_with_its_reason_and_ends_nothing(table, she
     assert len(shelf.heights) == 12
 
 
-def test_a_loss_that_is_no_number_is_a_failure(table, shelf):
+def test_a_loss_that_is_not_finite_is_a_failure(table, shelf):
     tuned = tune(MissingRegressor(shelf(height=np.nan)), *table, n_trials=2)
     assert tuned.trials[0].failure == "the loss is nan"
 
 
-def test_if_all_trials_fail_the_first_reason_is_told(table, shelf):
+def test_if_all_trials_fail_the_error_contains_the_first_reason(table, shelf):
     with pytest.raises(
-        ValueError, match=r"None of 3 trials of 'shelf'.*first: ArithmeticError: a shelf at 1\.0"
+        ValueError, match=r"None of 3 trials of 'shelf'.*first .*ArithmeticError: a shelf at 1\.0"
     ):
         tune(MissingRegressor(shelf(breaks_at=-9)), *table, n_trials=3)
 
 
-def test_no_trial_begins_after_the_timeout(table, shelf, tmp_path):
-    with pytest.raises(ValueError, match="None of 0 trials of 'shelf' gave a loss before the timeout"):
+def test_no_trial_starts_after_the_timeout(table, shelf, tmp_path):
+    with pytest.raises(ValueError, match="None of 0 trials of 'shelf' succeeded before the timeout"):
         tune(MissingRegressor(shelf()), *table, timeout=0)
     path = tmp_path / "study.journal"
     tune(MissingRegressor(shelf()), *table, n_trials=2, study=path)
     assert len(tune(MissingRegressor(shelf()), *table, study=path, timeout=0).trials) == 2
 
 
-def test_progress_is_told_how_many_trials_ended(table, shelf):
-    told = []
+def test_progress_reports_the_number_of_finished_trials(table, shelf):
+    calls = []
 
-    class Told(NullProgress):
+    class Recorder(NullProgress):
         def start(self, what, total=None):
-            told.append((what, total))
+            calls.append((what, total))
 
         def update(self, done, note=""):
-            told.append(done)
+            calls.append(done)
 
         def finish(self):
-            told.append("end")
+            calls.append("end")
 
-    tune(MissingRegressor(shelf()), *table, n_trials=3, progress=Told())
-    assert told == [("tuning shelf", 3), 1, 2, 3, "end"]
+    tune(MissingRegressor(shelf()), *table, n_trials=3, progress=Recorder())
+    assert calls == [("tuning shelf", 3), 1, 2, 3, "end"]
 
 
 @pytest.mark.parametrize(
@@ -307,49 +307,49 @@ def test_progress_is_told_how_many_trials_ended(table, shelf):
     [
         (
             {"estimator": MissingRegressor("boosting"), "space": None},
-            "method is ols, but here it is boosting",
+            "method ols; got boosting",
         ),
         (
             {"estimator": MissingClassifier("ols"), "y": np.arange(60) % 2},
-            "estimator is MissingRegressor, but",
+            "estimator MissingRegressor; got MissingClassifier",
         ),
-        ({"estimator": MissingRegressor("ols", max_one_hot=2)}, "setting of what is not searched is"),
-        ({"estimator": MissingRegressor("ols", params={"ridge": 5.0})}, "first trial is {'ridge': "),
-        ({"space": {"ridge": Range(1.0, 2.0)}}, "space is {'ridge': Range"),
-        ({"random_state": 1}, "random_state is 0, but here it is 1"),
-        ({"valid_fraction": 0.3}, "valid_fraction is 0.2, but here it is 0.3"),
+        ({"estimator": MissingRegressor("ols", max_one_hot=2)}, "fixed parameters {"),
+        ({"estimator": MissingRegressor("ols", params={"ridge": 5.0})}, "first trial {'ridge': "),
+        ({"space": {"ridge": Range(1.0, 2.0)}}, "space {'ridge': Range"),
+        ({"random_state": 1}, "random_state 0; got 1"),
+        ({"valid_fraction": 0.3}, "valid_fraction 0.2; got 0.3"),
         (
             {"test_mechanism": MCARIndependent(0.5)},
-            "fingerprint of table, target, weights and test mechanism is",
+            "fingerprint of table, target, weights and test mechanism ",
         ),
-        ({"y": np.arange(60.0)}, "fingerprint of table, target, weights and test mechanism is"),
+        ({"y": np.arange(60.0)}, "fingerprint of table, target, weights and test mechanism "),
         (
             {"sample_weight": np.arange(1.0, 61.0)},
-            "fingerprint of table, target, weights and test mechanism is",
+            "fingerprint of table, target, weights and test mechanism ",
         ),
     ],
 )
-def test_the_file_of_another_search_is_refused_and_stays_as_it_was(table, tmp_path, change, message):
+def test_the_file_of_another_search_raises_and_is_unchanged(table, tmp_path, change, message):
     path = tmp_path / "study.journal"
     arguments = dict(zip("Xy", table, strict=True)) | {"space": RIDGE, "study": path, "n_trials": 1}
     tune(MissingRegressor("ols"), **arguments)
     before = path.read_bytes()
     arguments = {"estimator": MissingRegressor("ols"), **arguments, **change}
-    with pytest.raises(ValueError, match=re.escape(f"belongs to another search: its {message}")):
+    with pytest.raises(ValueError, match=re.escape(f"belongs to another search, with {message}")):
         tune(**arguments)
     assert path.read_bytes() == before
 
 
-def test_the_same_search_in_other_words_goes_on(table, shelf, tmp_path):
-    """Names of the space in another order, and lists, as JSON has them, for tuples."""
+def test_order_of_names_and_lists_instead_of_tuples_do_not_matter(table, shelf, tmp_path):
+    """JSON has lists but no tuples."""
     path = tmp_path / "study.journal"
     space = {"height": Range(-2.0, 2.0), "paint": Choice((1, 2), "white")}
     first = tune(MissingRegressor(shelf(paint=(1, 2))), *table, n_trials=4, space=space, study=path)
-    other = {"paint": Choice([1, 2], "white"), "height": Range(-2.0, 2.0)}
-    again = tune(MissingRegressor(shelf(paint=[1, 2])), *table, n_trials=4, space=other, study=path)
-    assert [trial.params for trial in again.trials] == [trial.params for trial in first.trials]
-    alone = tune(MissingRegressor(shelf(paint=[1, 2])), *table, n_trials=4, space=other)
-    assert [trial.params for trial in alone.trials] == [trial.params for trial in first.trials]
+    same_space = {"paint": Choice([1, 2], "white"), "height": Range(-2.0, 2.0)}
+    continued = tune(MissingRegressor(shelf(paint=[1, 2])), *table, n_trials=4, space=same_space, study=path)
+    assert [trial.params for trial in continued.trials] == [trial.params for trial in first.trials]
+    new = tune(MissingRegressor(shelf(paint=[1, 2])), *table, n_trials=4, space=same_space)
+    assert [trial.params for trial in new.trials] == [trial.params for trial in first.trials]
     fixed = {"learning_rate": Range(1e-3, 1e-2)}
     path = tmp_path / "fixed.journal"
     for hidden in ((4,), [4]):
@@ -358,23 +358,23 @@ def test_the_same_search_in_other_words_goes_on(table, shelf, tmp_path):
         assert len(tuned.trials) == 1
 
 
-def test_mistakes_are_told_in_a_sentence(table):
+def test_invalid_arguments_raise(table):
     X, y = table
     ols = MissingRegressor("ols")
     with pytest.raises(
-        TypeError, match=r"takes a MissingRegressor or a MissingClassifier.*got StableMissRegressor"
+        TypeError, match=r"must be a MissingRegressor or a MissingClassifier.*got StableMissRegressor"
     ):
         tune(StableMissRegressor(), X, y)
-    with pytest.raises(ValueError, match="'ols' names nothing to search"):
+    with pytest.raises(ValueError, match="'ols' has no default search space"):
         tune(ols, X, y)
     with pytest.raises(
-        ValueError, match="space names 'rigde', but the hyper-parameters of 'ols' are: 'inputs', 'ridge'"
+        ValueError, match="space contains 'rigde', but the hyper-parameters of 'ols' are: 'inputs', 'ridge'"
     ):
         tune(ols, X, y, space={"rigde": Range(0, 1)})
-    with pytest.raises(ValueError, match=r"Range or a Choice for 'ridge'.*gives \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"space\['ridge'\] must be a Range or a Choice.*got \[0, 1\]"):
         tune(ols, X, y, space={"ridge": [0, 1]})
     for name, value in {"n_trials": 0, "random_state": None, "valid_fraction": 1.0, "n_jobs": 0}.items():
-        with pytest.raises(ValueError, match=f"{name} must .* but is {value!r}"):
+        with pytest.raises(ValueError, match=f"{name} must .*; got {value!r}"):
             tune(ols, X, y, space=RIDGE, **{name: value})
     with pytest.raises(ValueError, match=r"at least 3 rows.*got 2"):
         tune(ols, X[:2], y[:2], space=RIDGE)

@@ -7,13 +7,13 @@ import pytest
 from stablemiss.tuning.workers import Workers
 
 
-def test_one_job_runs_here_and_errors_are_part_of_what_it_returns():
+def test_one_job_runs_in_this_process_and_the_future_has_its_exception():
     with Workers(1) as workers:
         assert workers.submit(os.getpid).result() == os.getpid()
         assert isinstance(workers.submit(int, "x").exception(), ValueError)
 
 
-def test_an_interrupt_ends_the_work_here():
+def test_a_keyboard_interrupt_is_raised():
     def interrupt():
         raise KeyboardInterrupt
 
@@ -21,24 +21,24 @@ def test_an_interrupt_ends_the_work_here():
         workers.submit(interrupt)
 
 
-def test_whose_process_dies_takes_no_other_with_it():
+def test_a_process_that_dies_does_not_affect_the_others():
     with Workers(2) as workers:
-        bystander = workers.submit(time.sleep, 1)
+        other_job = workers.submit(time.sleep, 1)
         for _ in range(2):
             assert isinstance(workers.submit(os.abort).exception(), BrokenExecutor)
-        assert bystander.exception() is None
+        assert other_job.exception() is None
 
 
-def test_no_more_processes_are_begun_than_there_are_jobs():
+def test_at_most_n_jobs_processes_are_started():
     with Workers(2) as workers:
         pids = set()
         for _ in range(3):
-            both = [workers.submit(os.getpid) for _ in range(2)]
-            pids |= {future.result() for future in both}
+            futures = [workers.submit(os.getpid) for _ in range(2)]
+            pids |= {future.result() for future in futures}
     assert len(pids) <= 2
 
 
-def test_several_jobs_run_elsewhere_with_their_share_of_the_cores_and_survive_a_death(monkeypatch):
+def test_several_jobs_run_in_worker_processes_that_are_replaced_if_they_die(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     with Workers(2) as workers:
         assert workers.n_jobs == 2
@@ -47,7 +47,7 @@ def test_several_jobs_run_elsewhere_with_their_share_of_the_cores_and_survive_a_
         assert isinstance(workers.submit(int, "x").exception(), ValueError)
         assert workers.submit(os.abort).exception() is not None
         assert workers.submit(abs, -2).result() == 2
-        # What still runs at the end is not waited for.
+        # Jobs that still run at the end of the block are killed.
         running = workers.submit(time.sleep, 60)
         while not running.running():
             time.sleep(0.01)

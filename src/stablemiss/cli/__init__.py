@@ -1,4 +1,4 @@
-"""The command line: parse arguments, call one public function, print."""
+"""The command-line interface: each command parses its arguments, calls one public function and prints."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 
 def main() -> None:
     """Run the command `stablemiss`."""
-    # OpenMP's threads wait by spinning unless told otherwise before they are loaded. Where other programs
-    # want the cores too, boosting then takes ten times as long; waiting asleep costs next to nothing.
+    # By default OpenMP threads wait actively, which makes boosting ten times slower if other programs use the
+    # same cores. Passive waiting costs almost nothing. It must be set before OpenMP is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from stablemiss.cli.app import app
 

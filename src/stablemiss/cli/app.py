@@ -1,4 +1,4 @@
-"""The command `stablemiss` and its sub-commands. Help comes at once: heavy imports wait for work."""
+"""The command `stablemiss` and its subcommands. Large libraries are imported late, so that help is fast."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stablemiss.cli.tune import tune
 
 app = typer.Typer(
     name="stablemiss",
-    help="Prediction from incomplete data that stays right when the missingness changes.",
+    help="Prediction from incomplete tables that stays accurate when the missingness changes.",
     epilog="Start here:  stablemiss demo",
     no_args_is_help=True,
     add_completion=False,
@@ -25,8 +25,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"stablemiss {__version__}")
         raise typer.Exit
 
@@ -35,7 +35,7 @@ def _print_version(wanted: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Print the version and stop.", callback=_print_version, is_eager=True),
+        typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     pass

@@ -1,4 +1,4 @@
-"""What went wrong, in one sentence on standard error; no traceback for mistakes that the user can mend."""
+"""Errors and warnings as single lines on standard error, without a traceback."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from contextlib import contextmanager
 
 import typer
 
-# The library's advice names parameters of Python; here they are flags.
+# Messages of the library mention Python parameters; the command line has flags instead.
 FLAGS = {
     "allow_missing_columns=True": "--allow-missing-columns",
     'set on_unseen_missing="ignore"': "use --on-unseen-missing ignore",
+    'on_unseen_missing="ignore"': "--on-unseen-missing ignore",
 }
 
 
-def with_flags(sentence: str) -> str:
-    """A sentence of the library, with the flags of the command line instead of parameters of Python.
+def with_flags(message: str) -> str:
+    """Replace Python parameters in a message of the library by flags of the command line.
 
     Examples
     --------
@@ -24,13 +25,15 @@ def with_flags(sentence: str) -> str:
     'They may be left out with --allow-missing-columns.'
     """
     for parameter, flag in FLAGS.items():
-        sentence = sentence.replace(parameter, flag)
-    return sentence
+        message = message.replace(parameter, flag)
+    return message
 
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Around a command's work: mistakes at the border end it with exit code 2, warnings are told plainly.
+    """Context manager that prints errors and warnings as one line each and exits with code 2 on errors.
+
+    Errors that the user cannot cause, such as ZeroDivisionError, keep their traceback.
 
     Examples
     --------
@@ -41,27 +44,27 @@ def plain_errors() -> Iterator[None]:
     ...     end.exit_code
     2
     """
-    told: set[str] = set()
+    shown: set[str] = set()
 
-    def tell(message: Warning | str, *where: object, **more: object) -> None:
-        # One sentence once, however many steps of the work came across it.
-        if str(message) not in told:
-            told.add(str(message))
+    def show(message: Warning | str, *args: object, **kwargs: object) -> None:
+        # Equal warnings of several steps are shown once.
+        if str(message) not in shown:
+            shown.add(str(message))
             typer.echo(f"Warning: {with_flags(str(message))}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = tell
+        warnings.showwarning = show
         try:
             yield
         except OSError as error:
-            # The system's own errors carry a number and the file's name apart; ours are sentences already.
-            sentence = f"{error.strerror}: {error.filename}" if error.filename else str(error)
-            raise _end(sentence) from error
+            # Errors of the operating system have separate attributes for reason and file name.
+            message = f"{error.strerror}: {error.filename}" if error.filename else str(error)
+            raise _exit(message) from error
         except (ValueError, TypeError, ModuleNotFoundError, FloatingPointError) as error:
-            raise _end(str(error)) from error
+            raise _exit(str(error)) from error
 
 
-def _end(sentence: str) -> typer.Exit:
-    typer.echo(f"Error: {with_flags(sentence)}", err=True)
+def _exit(message: str) -> typer.Exit:
+    typer.echo(f"Error: {with_flags(message)}", err=True)
     return typer.Exit(code=2)

@@ -1,4 +1,4 @@
-"""`stablemiss fit`: a file with holes in, a model out."""
+"""`stablemiss fit`: fit a model to the table in a file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     import pyarrow
     from numpy.typing import NDArray
 
-# What `fit` and `tune` ask alike.
-Data = Annotated[Path, typer.Argument(help="Table to learn from: .csv, .csv.gz or .parquet.")]
+# Options that `fit` and `tune` share.
+Data = Annotated[Path, typer.Argument(help="Training table: .csv, .csv.gz or .parquet.")]
 Target = Annotated[str, typer.Option(help="Column to predict.")]
-MethodName = Annotated[str, typer.Option(help="How to learn; see: stablemiss methods.")]
+MethodName = Annotated[str, typer.Option(help="Method to fit; see: stablemiss methods.")]
 Params = Annotated[
     str | None,
     typer.Option(
-        help="Hyper-parameters of the method: JSON such as '{\"ridge\": 0.1}', or a file of it as "
-        "`stablemiss tune` writes.",
+        help="Hyper-parameters of the method: JSON such as '{\"ridge\": 0.1}', or a JSON file as written by "
+        "`stablemiss tune`.",
         show_default=False,
     ),
 ]
@@ -35,18 +35,19 @@ Classify = Annotated[
     bool | None,
     typer.Option(
         "--classify/--regress",
-        help="Predict classes or numbers; by default numbers where the target is numeric.",
+        help="Classification or regression. Default: regression if the target is numeric.",
         show_default=False,
     ),
 ]
 Ignore = Annotated[
     list[str] | None,
-    typer.Option(help="Column to leave out, such as a row number; repeat for several.", show_default=False),
+    typer.Option(help="Drop this column, for example an identifier. Can be repeated.", show_default=False),
 ]
 Category = Annotated[
     list[str] | None,
     typer.Option(
-        help="Column whose numbers are names, such as a code; repeat for several.", show_default=False
+        help="Treat this numeric column as categorical, for example a code. Can be repeated.",
+        show_default=False,
     ),
 ]
 
@@ -56,13 +57,13 @@ def fit(
     target: Target,
     method: MethodName = "em_mixture",
     params: Params = None,
-    model: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.stablemiss"),
+    model: Annotated[Path, typer.Option(help="Model file to write.")] = Path("model.stablemiss"),
     classify: Classify = None,
     ignore: Ignore = None,
     category: Category = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same model.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
 ) -> None:
-    """Learn to predict one column of a table from the others, whatever is missing in them."""
+    """Fit a model that predicts one column of a table from the others, which may have missing values."""
     with plain_errors():
         check_readable(data)
         check_folder(model)
@@ -70,88 +71,103 @@ def fit(
         rows = read_rows(data, target, classify, ignore or [], category or [])
         features = rows.features
 
-        # Torch and scikit-learn take seconds to load: only now, when the arguments are known to be right.
+        # Torch and scikit-learn take seconds to import, so the arguments are checked first.
         from stablemiss.estimators import MissingClassifier, MissingRegressor
 
-        kind = MissingClassifier if rows.classify else MissingRegressor
+        estimator_class = MissingClassifier if rows.classify else MissingRegressor
         start = monotonic()
-        estimator = kind(method=method, params=settings, random_state=seed, verbose=sys.stderr.isatty())
+        estimator = estimator_class(
+            method=method, params=settings, random_state=seed, verbose=sys.stderr.isatty()
+        )
         estimator.fit(features, rows.target)
         seconds = monotonic() - start
         estimator.save(model)
-        share = sum(column.null_count for column in features.columns) / (
+        missing = sum(column.null_count for column in features.columns) / (
             features.num_rows * features.num_columns
         )
-        left_out = f" ({rows.n_left_out:,} without {target!r} left out)" if rows.n_left_out else ""
+        dropped = f" ({rows.n_dropped:,} without {target!r} dropped)" if rows.n_dropped else ""
         task = "classification" if rows.classify else "regression"
         typer.echo(
-            f"Learnt {target!r} from {features.num_rows:,} rows{left_out} and {features.num_columns:,} "
-            f"columns with {share:.1%} of their cells missing: {method}, {task}, {seconds:.1f} s."
+            f"Fitted {method} to predict {target!r} from {features.num_columns:,} columns with {missing:.1%} "
+            f"missing values, on {features.num_rows:,} rows{dropped}: {task}, {seconds:.1f} s."
         )
         typer.echo(f"Model: {model}")
 
 
-class LearningRows(NamedTuple):
-    """What a file holds to learn from."""
+class TrainingRows(NamedTuple):
+    """The rows of a file in which the target is not missing.
+
+    Attributes
+    ----------
+    features : pyarrow.Table
+        All columns except the target and the ignored ones.
+    target : (n,)
+        Numbers or labels.
+    classify : bool
+        Whether the task is classification.
+    n_dropped : int
+        Number of rows in which the target is missing.
+    """
 
     features: pyarrow.Table
     target: NDArray[Any]
     classify: bool
-    n_left_out: int
+    n_dropped: int
 
 
 def read_rows(
     data: Path, target: str, classify: bool | None, ignore: list[str], category: list[str]
-) -> LearningRows:
-    """The rows of a file whose target is known, after all checks that take no time."""
+) -> TrainingRows:
+    """Read the training rows from a file and check them."""
     table = read_table(data, text_columns=category)
     for name in [target, *ignore, *category]:
         check_column(table, name, data)
     if not classify and target not in category:
-        check_mostly_numeric(table, target, data, "If they are names of classes, use --classify.")
-    table, n_left_out = with_target(table, target, data)
+        check_mostly_numeric(table, target, data, "If they are class labels, use --classify.")
+    table, n_dropped = with_target(table, target, data)
     is_numeric, y = to_target(table, target, data)
     if classify is None:
         classify = not is_numeric
     if not classify and not is_numeric:
         raise ValueError(
-            f"Column {target!r} of {data} holds text, so it can only be classified: use --classify."
+            f"Column {target!r} in {data} is not numeric, so regression is not possible; use --classify."
         )
     features = table.drop_columns(list(dict.fromkeys([target, *ignore])))
     if not features.num_columns:
         raise ValueError(f"{data} has no columns left to predict {target!r} from.")
     check_features(features, category, data)
-    return LearningRows(features, y, classify, n_left_out)
+    return TrainingRows(features, y, classify, n_dropped)
 
 
-def read_params(given: str | None) -> dict[str, Any] | None:
-    """Hyper-parameters from JSON, or from a file of it.
+def read_params(argument: str | None) -> dict[str, Any] | None:
+    """Read hyper-parameters from JSON text or from a JSON file.
 
     Examples
     --------
     >>> read_params('{"depth": 5}')
     {'depth': 5}
     """
-    if given is None:
+    if argument is None:
         return None
-    text = given
-    if not given.lstrip().startswith("{"):
-        if not Path(given).is_file():
+    text = argument
+    if not argument.lstrip().startswith("{"):
+        if not Path(argument).is_file():
             raise ValueError(
-                f"--params takes JSON such as '{{\"ridge\": 0.1}}', or a file; there is no {given}."
+                f"--params must be JSON such as '{{\"ridge\": 0.1}}' or a JSON file; "
+                f"there is no file {argument}."
             )
-        text = Path(given).read_text()
+        text = Path(argument).read_text()
     try:
         params = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"--params {given} cannot be read as JSON: {error}.") from error
+        raise ValueError(f"--params {argument} is not valid JSON: {error}.") from error
     if not isinstance(params, dict):
-        raise ValueError(f'--params {given} should hold names and values, as in {{"ridge": 0.1}}.')
+        raise ValueError(f'--params {argument} must be a JSON object such as {{"ridge": 0.1}}.')
     return params
 
 
 def check_features(features: pyarrow.Table, categories: list[str], path: Path) -> None:
-    """Raise, in one sentence, where a column cannot be learnt from or is hardly what was meant."""
+    """Raise ValueError if a column has an unsupported type or probably an unintended one."""
     from pyarrow import types
 
     for field in features.schema:
@@ -159,12 +175,12 @@ def check_features(features: pyarrow.Table, categories: list[str], path: Path) -
         if field.name in categories:
             if types.is_primitive(field.type):
                 raise ValueError(
-                    f"Column {field.name!r} of {path} holds {field.type}; write it as text to use it with "
-                    "--category."
+                    f"Column {field.name!r} in {path} has type {field.type}; --category needs text. Convert "
+                    "the column to text."
                 )
             continue
         advice = (
-            f"If the numbers are names, use --category {field.name!r}; to leave the column out, "
+            f"To treat the column as categorical, use --category {field.name!r}; to drop it, use "
             f"--ignore {field.name!r}."
         )
         check_mostly_numeric(features, field.name, path, advice)
@@ -172,51 +188,50 @@ def check_features(features: pyarrow.Table, categories: list[str], path: Path) -
         date = looks_like_dates(entries) or next(map(str, times), None)
         if date is not None:
             raise ValueError(
-                f"Column {field.name!r} of {path} holds dates or times, such as {date}, which cannot be used "
-                "as they are. Turn them into numbers that mean something for the prediction, such as the "
-                "weekday or the days since a fixed date, or leave the column out with --ignore "
-                f"{field.name!r}."
+                f"Column {field.name!r} in {path} contains dates or times, such as {date}, which are not "
+                "supported. Convert them to numbers that are informative for the prediction, such as the "
+                f"weekday or the days since a fixed date, or drop the column with --ignore {field.name!r}."
             )
 
 
 def check_mostly_numeric(table: pyarrow.Table, name: str, path: Path, advice: str) -> None:
-    """Raise, in one sentence, where a column of numbers became text through a few entries that are none."""
+    """Raise ValueError if a column is text only because of a few non-numeric entries."""
     if (entry := non_numeric_entry(text_entries(table.column(name)))) is not None:
         raise ValueError(
-            f"Column {name!r} of {path} holds numbers but for a few entries such as {entry!r}, which would "
-            f"make text of all of them. Correct these entries or leave them empty. {advice}"
+            f"Column {name!r} in {path} is numeric except for entries such as {entry!r}, which would turn "
+            f"the whole column into text. Correct these entries or leave them empty. {advice}"
         )
 
 
 def with_target(table: pyarrow.Table, target: str, path: Path) -> tuple[pyarrow.Table, int]:
-    """The rows in which the target is known, and how many are not among them."""
+    """The rows in which the target is not missing, and the number of the other rows."""
     from pyarrow import compute, types
 
     if types.is_floating(table.column(target).type):
         row = compute.index(compute.is_inf(table.column(target)), True).as_py()
         if row >= 0:
             raise ValueError(
-                f"Column {target!r} of {path} is infinite in row {row + 1} (the first is row 1), which no "
-                "model can learn. Correct such entries, or leave them empty to leave out their rows."
+                f"Column {target!r} in {path} is infinite in row {row + 1} (the first row is row 1), but the "
+                "target must be finite. Correct such entries, or leave them empty to drop their rows."
             )
-    known = compute.invert(compute.is_null(table.column(target), nan_is_null=True))
-    kept = table.filter(known)
+    has_target = compute.invert(compute.is_null(table.column(target), nan_is_null=True))
+    kept = table.filter(has_target)
     if not kept.num_rows:
         raise ValueError(
-            f"Column {target!r} of {path} has no value in any row; there is nothing to learn from."
+            f"Column {target!r} in {path} has no values; the target must have a value in at least one row."
         )
     return kept, table.num_rows - kept.num_rows
 
 
 def to_target(table: pyarrow.Table, target: str, path: Path) -> tuple[bool, NDArray[Any]]:
-    """Whether the target holds numbers (classes otherwise), and its values as an array."""
+    """Whether the target is numeric, and its values as an array."""
     import numpy
     from pyarrow import types
 
     column = table.column(target)
     if types.is_temporal(column.type) or types.is_nested(column.type):
         raise ValueError(
-            f"The target should hold numbers, text or true and false, but column {target!r} of {path} holds "
+            f"The target must be numeric, text or boolean; column {target!r} in {path} has type "
             f"{column.type}."
         )
     is_numeric = (

@@ -1,4 +1,4 @@
-"""`stablemiss methods`: what there is to choose from."""
+"""`stablemiss methods`: list the available methods."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import typer
 
 
 def methods() -> None:
-    """List the methods that --method takes."""
+    """List the methods for --method."""
     from stablemiss.methods import METHODS
 
     width = max(map(len, METHODS))
     for name, method in METHODS.items():
         typer.echo(f"{name:<{width}}  {(method.__doc__ or '').strip().splitlines()[0]}")
-    typer.echo("\nEach predicts numbers and classes.")
+    typer.echo("\nAll methods support regression and classification.")

@@ -1,4 +1,4 @@
-"""`stablemiss predict`: a model and a file with holes in, predictions out."""
+"""`stablemiss predict`: apply a fitted model to the table in a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OnUnseenMissing(StrEnum):
-    """What to do where a column that was never missing in training is missing now."""
+    """What to do if a column has missing values that had none in training."""
 
     warn = "warn"
     refuse = "raise"
@@ -27,29 +27,30 @@ class OnUnseenMissing(StrEnum):
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="Model file that `stablemiss fit` wrote.")],
-    data: Annotated[Path, typer.Argument(help="Table to predict for: .csv, .csv.gz or .parquet.")],
-    output: Annotated[Path, typer.Option(help="Where to write: .csv, .csv.gz or .parquet.")] = Path(
+    model: Annotated[Path, typer.Argument(help="Model file written by `stablemiss fit`.")],
+    data: Annotated[Path, typer.Argument(help="Table with new rows: .csv, .csv.gz or .parquet.")],
+    output: Annotated[Path, typer.Option(help="File to write: .csv, .csv.gz or .parquet.")] = Path(
         "predictions.csv"
     ),
     probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Write one column per class with its probability, too.")
+        bool, typer.Option("--probabilities", help="Also write one column per class with its probability.")
     ] = False,
     allow_missing_columns: Annotated[
         bool,
         typer.Option(
-            "--allow-missing-columns", help="Count columns that the table lacks as missing in every row."
+            "--allow-missing-columns", help="Treat columns that are absent as missing in every row."
         ),
     ] = False,
     on_unseen_missing: Annotated[
-        OnUnseenMissing, typer.Option(help="Where a column is missing that never was in training.")
+        OnUnseenMissing,
+        typer.Option(help="What to do if a column has missing values that had none in training."),
     ] = OnUnseenMissing.warn,
 ) -> None:
-    """Predict for every row of a table, whatever is missing in it; columns are matched by name."""
+    """Predict all rows of a table, which may have missing values. Columns are matched by name."""
     with plain_errors():
         if not model.is_file():
             raise ValueError(
-                f"There is no model file {model}; make one with: stablemiss fit DATA --target COLUMN."
+                f"There is no model file {model}; create one with: stablemiss fit DATA --target COLUMN."
             )
         check_readable(data)
         check_writable(output)
@@ -67,41 +68,43 @@ def predict(
         columns = {"prediction": estimator.predict(features)}
         if probabilities:
             if not hasattr(estimator, "predict_proba"):
-                raise ValueError(f"{model} predicts numbers, which have no class probabilities.")
-            shares = estimator.predict_proba(features)
+                raise ValueError(
+                    f"{model} is a regression model, which has no class probabilities; omit --probabilities."
+                )
+            class_probabilities = estimator.predict_proba(features)
             columns |= {
-                f"probability of {label}": share
-                for label, share in zip(estimator.classes_, shares.T, strict=True)
+                f"probability of {label}": column
+                for label, column in zip(estimator.classes_, class_probabilities.T, strict=True)
             }
         write_table(pyarrow.table(columns), output)
         typer.echo(f"Wrote {table.num_rows:,} predictions to {output}.")
 
 
 def category_columns(estimator: MissingEstimator) -> list[str]:
-    """Columns that were text in training: the few rows of a new file may make them look like numbers."""
+    """Columns that were categorical in training; in a new file all their entries may look like numbers."""
     return columns_of_kind(estimator, "categories")
 
 
 def columns_of_kind(estimator: MissingEstimator, kind: str) -> list[str]:
-    """Columns that held "numbers" or "categories" in training; none if it had no names to go by."""
+    """Columns that were "numbers" or "categories" in training; an empty list if they had no names."""
     encoder = estimator.encoder_
-    named = zip(encoder.names or [], encoder.kinds, strict=False)
-    return [name for name, found in named if found == kind]
+    kinds = zip(encoder.names or [], encoder.kinds, strict=False)
+    return [name for name, kind_of_column in kinds if kind_of_column == kind]
 
 
 def check_numbers(table: pyarrow.Table, estimator: MissingEstimator, path: Path) -> None:
-    """Raise, in one sentence, where some entries of a column of numbers are none."""
+    """Raise ValueError if a numeric column contains an entry that is not a number."""
     for name in columns_of_kind(estimator, "numbers"):
         entries = text_entries(table.column(name)) if name in table.column_names else []
         if (entry := non_numeric_entry(entries, share=0.0)) is not None:
             raise ValueError(
-                f"Column {name!r} of {path} should hold numbers, as in training, but holds {entry!r}, too. "
-                "Correct such entries or leave them empty."
+                f"Column {name!r} in {path} must be numeric, as in training; got {entry!r}. Correct such "
+                "entries or leave them empty."
             )
 
 
 def known_columns(table: pyarrow.Table, estimator: MissingEstimator, path: Path) -> pyarrow.Table:
-    """The columns that the model was fitted with; others do not concern it."""
+    """The columns that the model was fitted with; other columns are ignored."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         return table

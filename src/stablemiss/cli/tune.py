@@ -1,4 +1,4 @@
-"""`stablemiss tune`: a file with holes in, the hyper-parameters that predict it best out."""
+"""`stablemiss tune`: search for the hyper-parameters of a method on the table in a file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from stablemiss.writing import check_folder, whole_file
 if TYPE_CHECKING:
     from stablemiss.tuning import Trial
 
-# Trials that are shown, the best first.
-SHOWN = 5
+# Number of trials to print, the best first.
+N_SHOWN = 5
 
 
 def tune(
@@ -37,29 +37,29 @@ def tune(
     target: Target,
     method: MethodName = "boosting",
     trials: Annotated[
-        int, typer.Option(help="Trials in all, those already in the study included.", min=1)
+        int, typer.Option(help="Total number of trials, including those already in the study.", min=1)
     ] = 50,
     study: Annotated[
         Path | None,
         typer.Option(
-            help="File to keep trials in: run the command again to go on, or several times at once to share.",
+            help="File for the trials. Run the command again to continue, or several times in parallel.",
             show_default=False,
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "--out", help="Where to write the best hyper-parameters, as JSON.")
+        Path, typer.Option("--output", "--out", help="File for the best hyper-parameters, as JSON.")
     ] = Path("params.json"),
     params: Params = None,
     classify: Classify = None,
     ignore: Ignore = None,
     category: Category = None,
-    jobs: Annotated[int, typer.Option(help="Trials at a time; -1 for one on each core.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Number of parallel trials; -1 for one per core.")] = 1,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds after which no further trial begins.", show_default=False)
+        float | None, typer.Option(help="Seconds after which no further trial starts.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed tries the same.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
 ) -> None:
-    """Search a method's hyper-parameters: each trial is fitted to most rows and judged on the others."""
+    """Search for the hyper-parameters of a method with the lowest loss on validation rows."""
     with plain_errors():
         check_readable(data)
         check_folder(output)
@@ -69,9 +69,9 @@ def tune(
         from stablemiss.estimators import MissingClassifier, MissingRegressor
         from stablemiss.tuning import tune as search
 
-        kind = MissingClassifier if rows.classify else MissingRegressor
+        estimator_class = MissingClassifier if rows.classify else MissingRegressor
         tuned = search(
-            kind(method=method, params=settings),
+            estimator_class(method=method, params=settings),
             rows.features,
             rows.target,
             n_trials=trials,
@@ -79,11 +79,11 @@ def tune(
             random_state=seed,
             n_jobs=jobs,
             timeout=timeout,
-            # Into a file a bar would leave nothing but empty lines.
+            # In a file, a progress bar would only leave empty lines.
             progress=ProgressBar() if sys.stderr.isatty() else NullProgress(),
         )
-        measure = "log loss" if rows.classify else "RMSE in standard deviations of the target"
-        typer.echo(f"{len(tuned.trials)} trials of {method}, by {measure} on held-out rows:")
+        loss = "log loss" if rows.classify else "RMSE in standard deviations of the target"
+        typer.echo(f"{len(tuned.trials)} trials of {method}, by {loss} on validation rows:")
         for line in trial_lines(tuned.trials):
             typer.echo(line)
         with whole_file(output) as unfinished:
@@ -92,25 +92,26 @@ def tune(
 
 
 def trial_lines(trials: list[Trial]) -> list[str]:
-    """The best trials, the one to compare with, and how many failed, a line each.
+    """Lines for the best trials, the initial trial, and the number of failures.
 
     Examples
     --------
     >>> from stablemiss.tuning import Trial
-    >>> given = Trial(0, {"ridge": 1.0}, 0.5, None, 1.2, is_given=True)
-    >>> print(*trial_lines([given, Trial(1, {"ridge": 0.1}, 0.4, None, 1.1, is_given=False)]), sep="\\n")
+    >>> initial = Trial(0, {"ridge": 1.0}, 0.5, None, 1.2, is_initial=True)
+    >>> print(*trial_lines([initial, Trial(1, {"ridge": 0.1}, 0.4, None, 1.1, is_initial=False)]), sep="\\n")
       0.4  {"ridge": 0.1}
-      0.5  {"ridge": 1.0}  as given
+      0.5  {"ridge": 1.0}  (initial)
     """
-    ended = sorted((trial for trial in trials if trial.loss is not None), key=lambda trial: trial.loss or 0.0)
-    shown = [trial for place, trial in enumerate(ended) if place < SHOWN or trial.is_given]
+    completed = [trial for trial in trials if trial.loss is not None]
+    completed.sort(key=lambda trial: trial.loss or 0.0)
+    shown = [trial for rank, trial in enumerate(completed) if rank < N_SHOWN or trial.is_initial]
     lines = [
-        f"  {trial.loss:.4g}  {json.dumps(_rounded(trial.params))}{'  as given' if trial.is_given else ''}"
+        f"  {trial.loss:.4g}  {json.dumps(_rounded(trial.params))}{'  (initial)' if trial.is_initial else ''}"
         for trial in shown
     ]
     failures = [trial for trial in trials if trial.failure is not None]
     if failures:
-        lines.append(f"  {len(failures)} failed, the first with: {failures[0].failure}")
+        lines.append(f"  {len(failures)} failed; the first with: {failures[0].failure}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""Data to learn on: populations whose truth is known, and loaders of real tables."""
+"""Data sets: synthetic populations with a known optimal prediction, and loaders of real tables."""
 
 from stablemiss.datasets.air_quality import load_air_quality
 from stablemiss.datasets.house import load_house_sales

@@ -1,4 +1,4 @@
-"""Air quality in an Italian city, hourly, 2004 to 2005: a table whose own missingness shifts over time."""
+"""Hourly air quality in an Italian city, 2004 to 2005: a table whose missingness shifts over time."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ ARCHIVE = "https://archive.ics.uci.edu/static/public/360/air+quality.zip"
 FILE = "AirQualityUCI.csv"
 SHA256 = "13277ae5d8581e80b7be09d47c7d3d06fe9b8e957078f2cf6e859f955e62f996"
 
-# The file's own sign for "not measured".
-NOT_MEASURED = -200.0
+# The value that marks missing values in the file.
+MISSING_VALUE = -200.0
 
 
 def load_air_quality(data_home: str | os.PathLike | None = None, target: str = "CO(GT)") -> Table:
-    """Hourly air quality with real holes: analysers and sensors fail, and they fail differently over time.
+    """Load hourly air quality with real missing values, caused by failures of analysers and sensors.
 
     Parameters
     ----------
-    data_home : path or None
-        Folder that holds, or will hold, ``uci_airquality/AirQualityUCI.csv``; None: the environment variable
-        STABLEMISS_DATA, else ``.cache/stablemiss`` in the user's home. An absent file is fetched from the
-        UCI archive.
-    target : str
-        The measured column to predict from all the others. The default, carbon monoxide in mg/m³ by the
-        reference analyser, is what the cheap sensors beside it are meant to replace. Rows in which the target
-        was not measured are left out.
+    data_home : path, default=None
+        Folder of ``uci_airquality/AirQualityUCI.csv``. None means the environment variable STABLEMISS_DATA
+        or, if it is not set, ``.cache/stablemiss`` in the home folder. A file that does not exist is
+        downloaded from the UCI archive.
+    target : str, default="CO(GT)"
+        The measured column to predict from the others. The default is carbon monoxide in mg/m³ by the
+        reference analyser, which the cheaper sensors next to it are meant to replace. Rows in which the
+        target is missing are dropped.
 
     Returns
     -------
     Table
-        Rows in the order of time, so that the first and the last part differ in their missingness. Features
-        are the twelve other measured columns, the hour of the day (0 to 23) and the weekday (0 = Monday).
+        Rows in chronological order; the missingness changes over time. Features are the twelve other
+        measured columns, the hour of the day (0 to 23) and the weekday (0 = Monday).
+
+    See Also
+    --------
+    load_house_sales : A table without missing values.
 
     Examples
     --------
@@ -52,7 +56,14 @@ def load_air_quality(data_home: str | os.PathLike | None = None, target: str = "
 
 
 def parse_air_quality(text: str, target: str = "CO(GT)") -> Table:
-    """The table in `text`: cells between semicolons, decimal commas, -200 = missing.
+    """Parse the content of the file: separated by semicolons, with decimal commas, -200 = missing.
+
+    Parameters
+    ----------
+    text : str
+        Content of the file.
+    target : str, default="CO(GT)"
+        The measured column to predict.
 
     Examples
     --------
@@ -64,8 +75,8 @@ def parse_air_quality(text: str, target: str = "CO(GT)") -> Table:
     header, *lines = csv.reader(io.StringIO(text), delimiter=";")
     measured = [name for name in header[2:] if name]
     if target not in measured:
-        raise ValueError(f"target should be one of {', '.join(measured)}, but is {target!r}.")
-    # The file ends in rows without any entry.
+        raise ValueError(f"target must be one of {', '.join(measured)}; got {target!r}.")
+    # The file ends with empty rows.
     lines = [line for line in lines if line and line[0]]
     columns = np.array([[_number(cell) for cell in line[2 : 2 + len(measured)]] for line in lines])
     times = [datetime.strptime(" ".join(line[:2]), "%d/%m/%Y %H.%M.%S") for line in lines]
@@ -73,18 +84,18 @@ def parse_air_quality(text: str, target: str = "CO(GT)") -> Table:
 
     position = measured.index(target)
     y: Floats = columns[:, position]
-    known = ~np.isnan(y)
+    has_target = ~np.isnan(y)
     features = np.column_stack([np.delete(columns, position, axis=1), calendar])
     return Table(
-        X=features[known],
-        y=y[known],
+        X=features[has_target],
+        y=y[has_target],
         feature_names=(*(name for name in measured if name != target), "hour", "weekday"),
         target_name=target,
         description=(
-            "Hourly means of gas concentrations by reference analysers (GT) and of the responses of cheap "
-            "metal-oxide sensors (PT08) beside a road in an Italian city, March 2004 to April 2005, with "
+            "Hourly means of gas concentrations by reference analysers (GT) and of the responses of "
+            "metal-oxide sensors (PT08) next to a road in an Italian city, March 2004 to April 2005, with "
             f"temperature (°C), relative (%) and absolute humidity. Hours in which {target} "
-            "was not measured are left out."
+            "is missing are dropped."
         ),
         licence="CC BY 4.0 (S. De Vito et al., 2008; UCI Machine Learning Repository)",
         source="https://archive.ics.uci.edu/dataset/360/air+quality",
@@ -92,12 +103,12 @@ def parse_air_quality(text: str, target: str = "CO(GT)") -> Table:
 
 
 def _number(cell: str) -> float:
-    value = float(cell.replace(",", ".")) if cell else NOT_MEASURED
-    return np.nan if value == NOT_MEASURED else value
+    value = float(cell.replace(",", ".")) if cell else MISSING_VALUE
+    return np.nan if value == MISSING_VALUE else value
 
 
 def _fetch() -> bytes:
-    """The file inside the archive of the UCI repository."""
+    """Download the archive from the UCI repository and extract the file."""
     with zipfile.ZipFile(io.BytesIO(source.download(ARCHIVE))) as archive:
         content = archive.read(FILE)
     source.check_digest(content, SHA256, f"{FILE} in {ARCHIVE}")

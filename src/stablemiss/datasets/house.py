@@ -1,4 +1,4 @@
-"""House sales in King County, Washington: 21,613 sales of 2014 and 2015, complete rows."""
+"""House sales in King County, Washington: 21,613 sales of 2014 and 2015, without missing values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from stablemiss.datasets import source
 from stablemiss.datasets.source import Source, Table
 
-# OpenML's edition 42092 holds id, date and zipcode as text.
+# Version 42092 on OpenML stores id, date and zipcode as text.
 OPENML = "https://www.openml.org/api/v1/json/data/42092"
 
 N_ROWS = 21613
@@ -41,21 +41,26 @@ FEATURES = (
 
 
 def load_house_sales(data_home: str | os.PathLike | None = None, n_features: int = 16) -> Table:
-    """Sale prices of houses in King County: a complete table to hide entries in.
+    """Load sale prices of houses in King County, a table without missing values.
 
     Parameters
     ----------
-    data_home : path or None
-        Folder that holds, or will hold, ``king_county/kc_house_data.csv``; None: the environment variable
-        STABLEMISS_DATA, else ``.cache/stablemiss`` in the user's home. An absent file is fetched from OpenML.
-    n_features : 16 or 18
-        16 leaves out latitude and longitude; 18 keeps them, and location is then known even where the zip
-        code is hidden (boosted trees err by about a tenth less on complete rows).
+    data_home : path, default=None
+        Folder of ``king_county/kc_house_data.csv``. None means the environment variable STABLEMISS_DATA or,
+        if it is not set, ``.cache/stablemiss`` in the home folder. A file that does not exist is downloaded
+        from OpenML.
+    n_features : {16, 18}, default=16
+        16 drops latitude and longitude. With 18 the location is known even if the zip code is hidden, and
+        the error of boosted trees on complete rows is about 10 % lower.
 
     Returns
     -------
     Table
-        21,613 rows without a missing cell, in the file's order; the target is the price in 10,000 dollars.
+        21,613 complete rows in the order of the file. The target is the price in 10,000 dollars.
+
+    See Also
+    --------
+    load_air_quality : A table with real missing values.
 
     Examples
     --------
@@ -67,7 +72,14 @@ def load_house_sales(data_home: str | os.PathLike | None = None, n_features: int
 
 
 def parse_house_sales(text: str, n_features: int = 16) -> Table:
-    """The table in the comma-separated `text`, whose first line names the columns in any order.
+    """Parse comma-separated text whose first line contains the column names, in any order.
+
+    Parameters
+    ----------
+    text : str
+        Content of the file.
+    n_features : {16, 18}, default=16
+        Number of features; 18 includes latitude and longitude.
 
     Examples
     --------
@@ -76,18 +88,21 @@ def parse_house_sales(text: str, n_features: int = 16) -> Table:
     >>> table.X.shape, table.y.tolist()
     ((1, 18), [25.0])
     """
-    # DEVIATION: the paper does not name its 16 features; leaving out identity, date and the two coordinates
-    # is the choice that gives 16, because every other column describes the house.
+    # DEVIATION: the paper does not list its 16 features; id, date and the two coordinates are dropped here
+    # because the remaining 16 columns describe the house.
     choices = {len(FEATURES): FEATURES, 16: tuple(name for name in FEATURES if name not in LOCATION)}
     if n_features not in choices:
         raise ValueError(
-            f"n_features should be 16 (as in the paper) or 18 (with lat and long), but is {n_features!r}."
+            f"n_features must be 16 (as in the paper) or 18 (with lat and long); got {n_features!r}."
         )
     names = choices[n_features]
     rows = list(csv.DictReader(io.StringIO(text)))
     absent = [name for name in (TARGET, *names) if not rows or name not in rows[0]]
     if absent:
-        raise ValueError(f"The house sales lack the columns {', '.join(absent)}; this is another edition.")
+        raise ValueError(
+            f"The house sales have no columns {', '.join(absent)}: this is another version of the data. "
+            "Delete the file to download it again."
+        )
     return Table(
         X=np.array([[float(row[name]) for name in names] for row in rows]),
         y=np.array([float(row[TARGET]) for row in rows]) / DOLLARS_PER_UNIT,
@@ -95,8 +110,8 @@ def parse_house_sales(text: str, n_features: int = 16) -> Table:
         target_name=TARGET,
         description=(
             "Houses sold in King County, Washington, between May 2014 and May 2015, one row per sale. "
-            "The target is the price in 10,000 dollars; identity and date of the sale are left out"
-            + ("." if n_features == len(FEATURES) else ", and so are latitude and longitude.")
+            "The target is the price in 10,000 dollars. Dropped columns: id, date"
+            + ("." if n_features == len(FEATURES) else ", lat, long.")
         ),
         licence="CC0 (public domain)",
         source="https://www.openml.org/d/42092",
@@ -104,23 +119,24 @@ def parse_house_sales(text: str, n_features: int = 16) -> Table:
 
 
 def _fetch() -> bytes:
-    """OpenML's table as comma-separated text.
+    """Download the table from OpenML as comma-separated text.
 
-    The file is read directly because scikit-learn's `fetch_openml` needs pandas for columns of text.
+    The file is downloaded directly, because scikit-learn's `fetch_openml` needs pandas for text columns.
     """
-    about = json.loads(source.download(OPENML))["data_set_description"]
-    content = source.download(about["url"])
-    source.check_digest(content, about["md5_checksum"], about["url"], "md5")
+    description = json.loads(source.download(OPENML))["data_set_description"]
+    url = description["url"]
+    content = source.download(url)
+    source.check_digest(content, description["md5_checksum"], url, "md5")
     text = arff_to_csv(content.decode("utf-8"))
-    # The digest of this format is not known beforehand, so what it must contain is checked instead.
+    # The digest of this format is not known in advance, so columns and number of rows are checked instead.
     n_rows = len(parse_house_sales(text, n_features=len(FEATURES)).y)
     if n_rows != N_ROWS:
-        raise ValueError(f"{about['url']} has {n_rows} rows instead of {N_ROWS}; this is another edition.")
+        raise ValueError(f"{url} has {n_rows} rows instead of {N_ROWS}: this is another version of the data.")
     return text.encode("utf-8")
 
 
 def arff_to_csv(text: str) -> str:
-    """Comma-separated text with a header line, from ARFF text without commas or blanks in its cells.
+    """Convert ARFF text, without commas or spaces in its values, to comma-separated text with a header.
 
     Examples
     --------

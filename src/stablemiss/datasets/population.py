@@ -1,4 +1,4 @@
-"""Synthetic data with a known truth: the best possible prediction for every row and every mask is at hand."""
+"""Synthetic data with a known optimal prediction for every row and every mask."""
 
 from __future__ import annotations
 
@@ -12,31 +12,37 @@ from stablemiss.data import Floats, hide, to_table
 from stablemiss.mixture import GaussianMixture
 from stablemiss.seeding import Rng, to_rng
 
-# Variance of the signal over variance of the noise.
+# Variance of the signal divided by the variance of the noise.
 SIGNAL_TO_NOISE = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The mechanism of (x, y): features from a Gaussian mixture, y linear in them plus Gaussian noise.
+    """Distribution of (x, y): features from a Gaussian mixture, y linear in the features plus Gaussian noise.
 
-    y is linear given *all* features. Given some, the best prediction is linear for one component and
-    curved for several, because what is seen also tells which component the row came from.
+    Given *all* features, the optimal prediction is linear. Given some of them, it is linear for one component
+    and nonlinear for several, because the observed values are also informative about the component.
 
     Parameters
     ----------
     weights : (K,)
-        Shares of the components, summing to one.
+        Component weights; their sum is one.
     means : (K, d)
-        Further apart: components easier to tell from few observed features.
+        Component means. The larger their distance, the fewer features are needed to identify the component.
     covariances : (K, d, d)
-        Positive definite. More correlation: missing features are better replaced by observed ones.
+        Component covariances, positive definite. With stronger correlations, missing features are better
+        predicted by observed ones.
     coef : (d,)
         Effect of each feature on y.
     intercept : float
-        y where all features are zero.
+        Expected y if all features are zero.
     noise_sd : float
-        Standard deviation of what no feature explains: the error that even the complete row leaves.
+        Standard deviation of the noise, which is the root mean squared error of the optimal prediction from
+        complete rows. Raising it makes y harder to predict.
+
+    See Also
+    --------
+    make_gaussian, make_gaussian_ind, make_gaussian_mix : Draw random populations.
 
     Examples
     --------
@@ -60,14 +66,14 @@ class Population:
 
     @property
     def mean(self) -> Floats:
-        """E[x], (d,), over all components."""
+        """E[x], (d,)."""
         return self.weights @ self.means
 
     @property
     def covariance(self) -> Floats:
         """Cov[x], (d, d): the mean covariance within components plus the covariance of their means."""
-        apart = self.means - self.mean
-        return np.tensordot(self.weights, self.covariances, axes=1) + (apart.T * self.weights) @ apart
+        shift = self.means - self.mean
+        return np.tensordot(self.weights, self.covariances, axes=1) + (shift.T * self.weights) @ shift
 
     @property
     def signal_sd(self) -> float:
@@ -75,14 +81,14 @@ class Population:
         return float(np.sqrt(self.coef @ self.covariance @ self.coef))
 
     def draw(self, n: int, rng: Rng) -> tuple[Floats, Floats]:
-        """Complete rows X (n, d) and targets y (n,).
+        """Draw complete rows X (n, d) and targets y (n,).
 
         Parameters
         ----------
         n : int
-            Number of rows; each is drawn independently, so components come in random order.
+            Number of rows. Rows are drawn independently, so components are in random order.
         rng : numpy Generator
-            Moves on with each call: two calls give two samples.
+            Its state advances, so two calls give different samples.
 
         Examples
         --------
@@ -90,39 +96,47 @@ class Population:
         >>> X.shape, y.shape
         ((100, 4), (100,))
         """
-        # DEVIATION: the authors' code sorts the rows by component; here a row's component is drawn, because
-        # sorted rows that meet sorted missing rates tie the mask to the data.
+        # DEVIATION: the component of each row is random, whereas the authors' code sorts rows by component,
+        # because sorted rows in combination with sorted missing rates make the mask depend on the data.
         component = rng.choice(len(self.weights), size=n, p=self.weights)
         X = rng.standard_normal((n, self.n_features))
         for k, factor in enumerate(np.linalg.cholesky(self.covariances)):
-            own = component == k
-            X[own] = self.means[k] + X[own] @ factor.T
+            rows = component == k
+            X[rows] = self.means[k] + X[rows] @ factor.T
         y = self.intercept + X @ self.coef + self.noise_sd * rng.standard_normal(n)
         return X, y
 
     def bayes(self, X: NDArray) -> Floats:
-        """E[y | observed cells], (n,): no predictor has a smaller mean squared error.
+        """E[y | observed values], (n,): the prediction with the smallest possible mean squared error.
 
-        Exact whenever the mask tells no more about the missing cells than the observed ones do (missing
-        completely at random, or at random): the mask's own likelihood then cancels.
+        It is exact if values are missing completely at random or at random, because the likelihood of the
+        mask then cancels.
 
         Parameters
         ----------
         X : (n, d)
-            Rows with NaN for missing; a row without any observed cell gets E[y].
+            Rows with NaN for missing values. The prediction for a row without observed values is E[y].
+
+        See Also
+        --------
+        linear_bayes : The best prediction that is linear in the observed values.
         """
         return self._expect_target(GaussianMixture(self.weights, self.means, self.covariances), X)
 
     def linear_bayes(self, X: NDArray) -> Floats:
-        """The same for one Gaussian with the mixture's overall mean and covariance, (n,).
+        """E[y | observed values], (n,), under one Gaussian with the mean and covariance of the mixture.
 
-        Linear in the observed cells for each mask; equal to `bayes` when there is one component. The paper's
-        "Optimal" on mixtures is probably this one.
+        For each mask it is linear in the observed values. It equals `bayes` if there is one component. The
+        "Optimal" of the paper on mixtures is probably this prediction.
 
         Parameters
         ----------
         X : (n, d)
-            Rows with NaN for missing.
+            Rows with NaN for missing values.
+
+        See Also
+        --------
+        bayes : The optimal prediction.
         """
         overall = GaussianMixture(np.ones(1), self.mean[None], self.covariance[None])
         return self._expect_target(overall, X)
@@ -131,22 +145,32 @@ class Population:
         X = to_table(X)
         if X.shape[1] != self.n_features:
             raise ValueError(
-                f"X should have rows of the population's {self.n_features} features, but has shape {X.shape}."
+                f"X must have {self.n_features} columns, the {self.n_features} features of the population; "
+                f"got shape {X.shape}."
             )
         mask = ~np.isnan(X)
-        # y is linear in the complete row, so its expectation is that of the features put through the line.
+        # y is linear in the features, so its expectation is linear in their conditional expectations.
         return self.intercept + features.conditional_mean(hide(X, mask), mask) @ self.coef
 
 
 def make_gaussian(n_features: int = 50, random_state: Any = None) -> Population:
-    """A population of correlated Gaussian features ("Gaussian" in the paper).
+    """Draw a population with correlated Gaussian features ("Gaussian" in the paper).
 
     Parameters
     ----------
-    n_features : int
-        More features: a larger signal, and more ways to make up for a missing one.
-    random_state : None, int or Generator
+    n_features : int, default=50
+        Number of features. Raising it increases the signal and the redundancy between features.
+    random_state : int or Generator, default=None
         An int gives the same population each time.
+
+    Returns
+    -------
+    Population
+
+    See Also
+    --------
+    make_gaussian_ind : Independent features.
+    make_gaussian_mix : A mixture of Gaussians.
 
     Examples
     --------
@@ -163,23 +187,31 @@ def make_gaussian(n_features: int = 50, random_state: Any = None) -> Population:
 
 
 def make_gaussian_ind(n_features: int = 50, random_state: Any = None) -> Population:
-    """A population of independent Gaussian features ("Gaussian-Ind" in the paper).
+    """Draw a population with independent Gaussian features ("Gaussian-Ind" in the paper).
 
-    No feature tells anything about another, so replacing each missing one by its mean is optimal and least
-    squares on mean-imputed rows is all that is needed.
+    Since features are independent, mean imputation followed by least squares is optimal.
 
     Parameters
     ----------
-    n_features : int
-        More features: a larger signal, of which each feature carries a smaller share.
-    random_state : None, int or Generator
+    n_features : int, default=50
+        Number of features. Raising it increases the signal, and reduces the share of each feature in it.
+    random_state : int or Generator, default=None
         An int gives the same population each time.
+
+    Returns
+    -------
+    Population
+
+    See Also
+    --------
+    make_gaussian : Correlated features.
+    make_gaussian_mix : A mixture of Gaussians.
 
     Examples
     --------
     >>> population = make_gaussian_ind(n_features=3, random_state=0)
-    >>> hidden = np.full((1, 3), np.nan)
-    >>> bool(np.isclose(population.bayes(hidden)[0], 1.0 + population.coef @ population.mean))
+    >>> X = np.full((1, 3), np.nan)
+    >>> bool(np.isclose(population.bayes(X)[0], 1.0 + population.coef @ population.mean))
     True
     """
     rng = to_rng(random_state)
@@ -190,19 +222,29 @@ def make_gaussian_ind(n_features: int = 50, random_state: Any = None) -> Populat
 
 
 def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state: Any = None) -> Population:
-    """A population in which several Gaussians are mixed ("Gaussian-Mix" in the paper).
+    """Draw a population that is a mixture of Gaussians ("Gaussian-Mix" in the paper).
 
-    The components differ mostly in how their features are correlated, little in their means; the best
-    prediction must first judge from the observed cells which component a row belongs to.
+    The components differ mainly in the correlations of their features and little in their means. The optimal
+    prediction depends on the probability of each component given the observed values.
 
     Parameters
     ----------
-    n_features : int
-        More features: components easier to tell apart, and a larger signal.
-    n_components : int
-        More components: the best prediction bends more, and a single Gaussian loses more against it.
-    random_state : None, int or Generator
+    n_features : int, default=50
+        Number of features. Raising it makes the components easier to distinguish and increases the signal.
+    n_components : int, default=3
+        Number of components. Raising it makes the optimal prediction more nonlinear, and a single Gaussian
+        a worse approximation.
+    random_state : int or Generator, default=None
         An int gives the same population each time.
+
+    Returns
+    -------
+    Population
+
+    See Also
+    --------
+    make_gaussian : One Gaussian with correlated features.
+    make_gaussian_ind : Independent features.
 
     Examples
     --------
@@ -211,24 +253,24 @@ def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state:
     (3, 6)
     """
     if n_components < 1:
-        raise ValueError(f"n_components should be at least 1, but is {n_components}.")
+        raise ValueError(f"n_components must be at least 1; got {n_components}.")
     rng = to_rng(random_state)
-    # PAPER: shares uniform on [0, 1), then divided by their sum.
+    # PAPER: weights uniform on [0, 1), then divided by their sum.
     weights = rng.random(n_components)
     covariances = np.stack([_draw_covariance(n_features, rng) for _ in range(n_components)])
-    # DEVIATION: the paper's text draws the means of components like that of Gaussian; they are halved here
-    # because the authors' code halves them.
+    # DEVIATION: according to the text of the paper, component means are distributed like the mean of
+    # "Gaussian"; they are halved here because the authors' code halves them.
     means = rng.standard_normal((n_components, n_features)) / 2
-    # As in the authors' code, the spread of the coefficients follows a covariance of no component.
-    unrelated = _draw_covariance(n_features, rng)
-    return _with_target(weights / weights.sum(), means, covariances, unrelated, rng)
+    # As in the authors' code, the scale of the coefficients comes from a separate covariance matrix.
+    separate = _draw_covariance(n_features, rng)
+    return _with_target(weights / weights.sum(), means, covariances, separate, rng)
 
 
 def _draw_covariance(n_features: int, rng: Rng) -> Floats:
     if n_features < 1:
-        raise ValueError(f"n_features should be at least 1, but is {n_features}.")
+        raise ValueError(f"n_features must be at least 1; got {n_features}.")
     # PAPER: Σ = BBᵀ + D, B of rank 0.7 n with standard normal entries, D diagonal and uniform on [0.01, 0.1].
-    # In whole numbers, since 0.7 * 90 in floating point falls short of 63.
+    # In integers, since 0.7 * 90 is less than 63 in floating point.
     B = rng.standard_normal((n_features, max(1, 7 * n_features // 10)))
     return B @ B.T + np.diag(rng.uniform(0.01, 0.1, n_features))
 
@@ -237,7 +279,7 @@ def _with_target(weights: Floats, means: Floats, covariances: Floats, scale: Flo
     # PAPER: α₀ = 1, α_i = 1 + N(1, 1ᵀΣ1).
     coef = 2.0 + np.sqrt(scale.sum()) * rng.standard_normal(len(scale))
     noiseless = Population(weights, means, covariances, coef, intercept=1.0, noise_sd=0.0)
-    # DEVIATION: the authors' code takes the signal's variance from each sample; the population's is used here
-    # because training and test rows must come from one mechanism.
+    # DEVIATION: the authors' code uses the signal variance of each sample; here it is that of the population
+    # because training and test rows must have the same distribution.
     noise_sd = noiseless.signal_sd / np.sqrt(SIGNAL_TO_NOISE)
     return Population(weights, means, covariances, coef, intercept=1.0, noise_sd=noise_sd)

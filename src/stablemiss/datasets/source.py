@@ -1,4 +1,4 @@
-"""Where a real table comes from: a data folder, else its original source, else one sentence of advice."""
+"""Access to real tables: from the data folder or, if they are not there yet, by download."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ENVIRONMENT = "STABLEMISS_DATA"
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table to learn from, with what one must know to use and cite it.
+    """A data set with its description, licence and source.
 
     Attributes
     ----------
     X : (n, d) float64
-        Features in their own units, one row per case; NaN = missing.
+        Features in their original units, one row per sample; NaN = missing.
     y : (n,) float64
         Target, never missing.
     feature_names : tuple of str
@@ -30,11 +30,11 @@ class Table:
     target_name : str
         Name of y.
     description : str
-        What a row is, the units, and what was left out.
+        Meaning of the rows, units, and dropped rows or columns.
     licence : str
-        Under which terms the data may be used.
+        Licence of the data.
     source : str
-        Address of the page that describes the data.
+        URL of the page that describes the data.
 
     Examples
     --------
@@ -54,13 +54,13 @@ class Table:
 
 
 def data_folder(data_home: str | os.PathLike | None = None) -> Path:
-    """The folder that holds the real tables.
+    """The folder of the real tables.
 
     Parameters
     ----------
-    data_home : path or None
-        Used as it is when given; otherwise the environment variable STABLEMISS_DATA, otherwise
-        ``.cache/stablemiss`` in the user's home.
+    data_home : path, default=None
+        The folder. None means the environment variable STABLEMISS_DATA or, if it is not set,
+        ``.cache/stablemiss`` in the home folder.
 
     Examples
     --------
@@ -73,42 +73,53 @@ def data_folder(data_home: str | os.PathLike | None = None) -> Path:
 
 
 def download(url: str) -> bytes:
-    """What stands at `url`; a server that says nothing for 30 seconds counts as absent."""
-    with urlopen(url, timeout=30) as answer:
-        return answer.read()
+    """Download the content of `url`, with a timeout of 30 seconds."""
+    with urlopen(url, timeout=30) as response:
+        return response.read()
 
 
 def check_digest(content: bytes, expected: str, name: str, algorithm: str = "sha256") -> None:
-    """Raise unless the digest of `content` is `expected` (hexadecimal).
+    """Raise ValueError unless `content` has the expected digest.
+
+    Parameters
+    ----------
+    content : bytes
+        Content of a file.
+    expected : str
+        Digest in hexadecimal.
+    name : str
+        Name of the file in the error message.
+    algorithm : str, default="sha256"
+        A hash algorithm of `hashlib`.
 
     Examples
     --------
-    >>> check_digest(b"", "d41d8cd98f00b204e9800998ecf8427e", "nothing", "md5")
+    >>> check_digest(b"", "d41d8cd98f00b204e9800998ecf8427e", "empty.csv", "md5")
     """
-    found = hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
-    if found != expected:
+    digest = hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
+    if digest != expected:
         raise ValueError(
-            f"{name} is damaged or another edition: its {algorithm} should be {expected} but is {found}; "
-            "delete it and load again, or replace it by the original."
+            f"{name} is corrupt or another version: its {algorithm} must be {expected}; got {digest}. "
+            "Delete the file to download it again, or replace it with the original."
         )
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file of a real data set: its place in the data folder, its digest, and how to fetch it.
+    """One file of a real data set: its path in the data folder, its digest, and its download.
 
     Attributes
     ----------
     title : str
-        What the data are called in messages.
+        Name of the data in messages.
     path : str
-        Place of the file in the data folder.
+        Path of the file in the data folder.
     sha256 : str
-        Digest of the file as its publisher distributes it.
+        Digest of the original file.
     page : str
-        Where a person can download the file by hand.
+        URL of a page for downloading the file manually.
     fetch : () -> bytes
-        Downloads the content of the file and checks that it arrived whole.
+        Downloads the content of the file and checks it.
     """
 
     title: str
@@ -118,15 +129,21 @@ class Source:
     fetch: Callable[[], bytes]
 
     def read(self, data_home: str | os.PathLike | None = None) -> str:
-        """The file's text, from the data folder or, the first time, from its source."""
+        """Text of the file, which is downloaded to the data folder if it is not there yet.
+
+        Parameters
+        ----------
+        data_home : path, default=None
+            Data folder; see `data_folder`.
+        """
         file = data_folder(data_home) / self.path
         if not file.exists():
             self._fetch_into(file)
         content = file.read_bytes()
-        note = _digest_note(file)
-        if _sha256(content) != self.sha256 and note.exists():
-            # The source serves the same table in another format, whose digest was noted when it arrived.
-            check_digest(content, note.read_text(encoding="ascii").strip(), str(file))
+        digest_file = _digest_file(file)
+        if _sha256(content) != self.sha256 and digest_file.exists():
+            # The download has another format than the original file; its digest was stored with it.
+            check_digest(content, digest_file.read_text(encoding="ascii").strip(), str(file))
         else:
             check_digest(content, self.sha256, str(file))
         return content.decode("utf-8")
@@ -135,16 +152,16 @@ class Source:
         try:
             content = self.fetch()
             file.parent.mkdir(parents=True, exist_ok=True)
-            _digest_note(file).write_text(_sha256(content) + "\n", encoding="ascii")
-            # Two processes may fetch at the same time, and one may be stopped: no one must see half a file.
+            _digest_file(file).write_text(_sha256(content) + "\n", encoding="ascii")
+            # Written atomically, because several processes may download at the same time.
             with whole_file(file) as unfinished:
                 unfinished.write_bytes(content)
-        # Whatever went wrong (no network, a proxy's error page, a read-only folder), the way out is the same.
+        # The remedy is the same for every error (no network, an error page of a proxy, a read-only folder).
         except Exception as reason:
             raise FileNotFoundError(
-                f"{self.title} are not in {file} and could not be fetched "
+                f"{self.title} are not in {file} and could not be downloaded "
                 f"({type(reason).__name__}: {reason}): download {file.name} from {self.page} and put it "
-                f"there, or give the folder that holds {self.path} as data_home or in the environment "
+                f"there, or pass the folder that contains {self.path} as data_home or in the environment "
                 f"variable {ENVIRONMENT}."
             ) from reason
 
@@ -153,5 +170,5 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _digest_note(file: Path) -> Path:
+def _digest_file(file: Path) -> Path:
     return file.with_name(file.name + ".sha256")

@@ -1,4 +1,4 @@
-"""Where NaN ends: any user's table becomes (values, mask)."""
+"""Reading of tables and their encoding as numeric values and a mask. NaN does not occur after encoding."""
 
 from stablemiss.encoding.encoder import TableEncoder
 from stablemiss.encoding.table import Table, read_table

@@ -1,4 +1,4 @@
-"""Category columns as numbers: which levels there are, and what stands for each."""
+"""Numeric encoding of categorical columns: one-hot, or target encoding for columns with many categories."""
 
 from __future__ import annotations
 
@@ -11,61 +11,65 @@ from stablemiss.data import Floats
 from stablemiss.seeding import Rng, draw_seed
 
 
-class Categories:
-    """The levels of one column and the numbers that stand for each.
+class CategoryEncoder:
+    """Encodes one categorical column as numbers.
 
     Parameters
     ----------
-    levels : list of str
-        Levels seen in training; any other string counts as missing.
-    embedding : (n_levels, k) float64
-        The row of numbers for each level: a one-hot code, or target means.
+    categories : list of str
+        Categories seen in training; any other string counts as missing.
+    embedding : (n_categories, k) float64
+        Numbers that represent each category: a one-hot code, or target means.
+
+    See Also
+    --------
+    fit_target_encoding : Represents each category by its mean target.
 
     Examples
     --------
-    >>> colours = Categories.one_hot(["blue", "green", "red"])
+    >>> colours = CategoryEncoder.one_hot(["blue", "green", "red"])
     >>> colours.encode(np.array(["red", None, "mauve"], dtype=object)).tolist()
     [[0.0, 0.0, 1.0], [nan, nan, nan], [nan, nan, nan]]
     """
 
-    def __init__(self, levels: list[str], embedding: Floats):
-        self.levels = list(levels)
+    def __init__(self, categories: list[str], embedding: Floats):
+        self.categories = list(categories)
         self.embedding = np.asarray(embedding, dtype=np.float64)
-        as_column = np.array(self.levels, dtype=object)[:, None]
+        as_column = np.array(self.categories, dtype=object)[:, None]
         self._ordinal = OrdinalEncoder(
             categories=[as_column[:, 0]],
             handle_unknown="use_encoded_value",
             unknown_value=np.nan,
             encoded_missing_value=np.nan,
         ).fit(as_column)
-        # Arrays even where the user has asked scikit-learn for data frames throughout.
+        # Return arrays even if scikit-learn is configured globally to return data frames.
         self._ordinal.set_output(transform="default")
 
     @classmethod
-    def one_hot(cls, levels: list[str]) -> Categories:
-        """One column per level; a single column for two levels, which says the same."""
-        code = np.eye(len(levels))
-        return cls(levels, code[:, 1:] if len(levels) == 2 else code)
+    def one_hot(cls, categories: list[str]) -> CategoryEncoder:
+        """One column per category, or a single column if there are only two categories."""
+        code = np.eye(len(categories))
+        return cls(categories, code[:, 1:] if len(categories) == 2 else code)
 
     def codes(self, column: NDArray) -> Floats:
-        """Position of each entry among the levels, (n,); NaN for what is missing or unknown."""
+        """Index of each entry among the categories, (n,); NaN if missing or unknown."""
         return self._ordinal.transform(column[:, None])[:, 0]
 
     def encode(self, column: NDArray) -> Floats:
-        """The numbers for each entry, (n, k); NaN for what is missing or unknown."""
+        """Numbers that represent each entry, (n, k); NaN if missing or unknown."""
         codes = self.codes(column)
         with_missing = np.vstack([self.embedding, np.full(self.embedding.shape[1], np.nan)])
-        return with_missing[np.where(np.isnan(codes), len(self.levels), codes).astype(np.int64)]
+        return with_missing[np.where(np.isnan(codes), len(self.categories), codes).astype(np.int64)]
 
 
-def learn_target_means(
-    levels: list[str], sample: NDArray, outputs: Floats, rng: Rng, smoothing: float = 5.0
-) -> tuple[Categories, Floats]:
-    """Embed each level as its mean target, for columns with too many levels to give each its own column.
+def fit_target_encoding(
+    categories: list[str], sample: NDArray, outputs: Floats, rng: Rng, smoothing: float = 5.0
+) -> tuple[CategoryEncoder, Floats]:
+    """Represent each category by its mean target, for columns with too many categories for one-hot encoding.
 
     Parameters
     ----------
-    levels : list of str
+    categories : list of str
         Distinct entries of `sample`, at least two.
     sample : (n,) object
         The training rows of the column, None = missing.
@@ -73,31 +77,34 @@ def learn_target_means(
         What is averaged: standardised targets, or indicators of the classes.
     rng : numpy Generator
         Draws the folds.
-    smoothing : float
-        A level's mean counts as much as that of all rows once it has this many rows; raising it trusts
-        rare levels less.
+    smoothing : float, default=5.0
+        Number of rows at which the mean of a category and the overall mean have equal influence. Raising it
+        shrinks the means of rare categories towards the overall mean.
 
     Returns
     -------
-    categories : Categories
-        The means over all of `sample`, which stand for the levels in new rows.
-    crossed : (n, k)
-        The numbers to train with: each row's means come from rows of other folds, so that no row is told
-        its own target. NaN where missing.
+    encoder : CategoryEncoder
+        Means over all of `sample`, used to encode new rows.
+    cross_fitted : (n, k)
+        Encoding of the training rows. The means for each row come from the other folds, so that no row
+        is encoded with its own target. NaN where missing.
+
+    See Also
+    --------
+    CategoryEncoder.one_hot : Encoding of columns with few categories.
     """
-    coder = Categories(levels, np.zeros((len(levels), 1)))
-    codes = coder.codes(sample)[:, None]
+    codes = CategoryEncoder(categories, np.zeros((len(categories), 1))).codes(sample)[:, None]
     observed = np.flatnonzero(~np.isnan(codes[:, 0]))
     codes, outputs = codes[observed], outputs[observed]
     encoder = TargetEncoder(target_type="continuous", smooth=smoothing).set_output(transform="default")
     folds = KFold(min(5, len(observed)), shuffle=True, random_state=draw_seed(rng))
 
-    crossed = np.full((len(sample), outputs.shape[1]), np.nan)
-    embedding = np.empty((len(levels), outputs.shape[1]))
-    every_level = np.arange(len(levels), dtype=np.float64)[:, None]
+    cross_fitted = np.full((len(sample), outputs.shape[1]), np.nan)
+    embedding = np.empty((len(categories), outputs.shape[1]))
+    all_codes = np.arange(len(categories), dtype=np.float64)[:, None]
     for k, output in enumerate(outputs.T):
-        for others, own in folds.split(codes):
-            encoder.fit(codes[others], output[others])
-            crossed[observed[own], k] = encoder.transform(codes[own])[:, 0]
-        embedding[:, k] = encoder.fit(codes, output).transform(every_level)[:, 0]
-    return Categories(levels, embedding), crossed
+        for train, test in folds.split(codes):
+            encoder.fit(codes[train], output[train])
+            cross_fitted[observed[test], k] = encoder.transform(codes[test])[:, 0]
+        embedding[:, k] = encoder.fit(codes, output).transform(all_codes)[:, 0]
+    return CategoryEncoder(categories, embedding), cross_fitted

@@ -1,4 +1,4 @@
-"""A table with holes becomes (values, mask), in the same way at fit and ever after."""
+"""Encoding of a table with missing values as (values, mask), the same for training and new rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale, missing_cells
-from stablemiss.encoding.categories import Categories, learn_target_means
+from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
 from stablemiss.encoding.table import Table, column_label
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
@@ -18,43 +18,47 @@ from stablemiss.text import non_numeric_entry
 
 NUMBERS, CATEGORIES, NEVER_OBSERVED = "numbers", "categories", "never observed"
 
-# Among n training rows no cell is more than sqrt(n - 1) standard deviations from their mean, so this touches
-# only cells unlike anything in training; it keeps them finite in single precision, squares included.
-_FARTHEST = 1e6
+# No value among n training rows is more than sqrt(n - 1) standard deviations from their mean, so clipping
+# affects only values far outside the training range. It keeps them and their squares finite in float32.
+_MAX_DEVIATION = 1e6
 
 
 class TableEncoder:
-    """Learns from the training rows how a table becomes numbers, and remembers it.
+    """Encodes tables as standardised numbers with a mask; fitted on the training rows.
 
-    Every encoded column is centred and scaled by its observed cells in the training rows, the columns of a
-    one-hot code included: zero, which also fills hidden cells, then means "average". A column
-    that was constant in training stays zero, whatever it becomes: nothing was learnt about other values. A
-    column that was never observed in training keeps its place but stays hidden, even when it turns up later.
-    Cells are cut off at a million standard deviations.
+    Every encoded column is centred and scaled by its observed values in the training rows, including the
+    columns of a one-hot encoding. Missing values are filled with zero, which then means "average". A column
+    that was constant in training is always encoded as zero, because nothing is known about the effect of
+    other values. A column that was never observed in training counts as missing in new rows too. Values are
+    clipped at a million standard deviations.
 
     Parameters
     ----------
-    max_one_hot : int
-        Columns of up to this many categories get one column per category (one in all for two categories).
-        Above it each category is told by the mean target of its rows, one number per output or class.
-        Raising it keeps categories apart exactly, at the price of wider and sparser values.
+    max_one_hot : int, default=12
+        Maximum number of categories for one-hot encoding (a single column for two categories). Columns with
+        more categories are target-encoded: each category becomes its mean target, one number per output or
+        class. Raising it distinguishes categories exactly, but makes the values wider and sparser.
 
     Attributes
     ----------
     n_features : int
-        Columns of the user's table.
+        Number of columns of the input table.
     names : list of str, or None
-        Their names in training.
+        Column names in training.
     labels : list of str, or None
-        The text of their labels in training, strings or not, by which columns are matched.
+        Column labels in training, converted to strings. Columns of new tables are matched by them.
     is_numbered : bool
-        Whether those labels were just 0, 1, …
+        Whether the labels were just 0, 1, …
     kinds : list of str
-        What each held in the training rows: "numbers", "categories" or "never observed".
+        Type of each column in the training rows: "numbers", "categories" or "never observed".
     groups : (d,) int64
-        The user's column from which each encoded column came.
+        Index of the input column that each encoded column belongs to.
     ever_missing : (n_features,) bool
-        Which of the user's columns had a missing cell in the table given to `fit_transform`.
+        Which input columns had missing values in the table passed to `fit_transform`.
+
+    See Also
+    --------
+    read_table : Reads the tables to encode.
 
     Examples
     --------
@@ -82,31 +86,32 @@ class TableEncoder:
 
     def __init__(self, max_one_hot: int = 12):
         if max_one_hot < 2:
-            raise ValueError(f"max_one_hot must be at least 2; it is {max_one_hot}.")
+            raise ValueError(f"max_one_hot must be at least 2; got {max_one_hot}.")
         self.max_one_hot = max_one_hot
 
     def fit_transform(
         self, table: Table, rows: NDArray[np.integer], target: NDArray, task: Task, rng: Rng
     ) -> tuple[Floats, Bools]:
-        """Learn from some rows of a table, encode all of them.
+        """Fit on the training rows of a table and encode all its rows.
 
         Parameters
         ----------
         table : Table
             Training and validation rows together.
         rows : (n_train,) int
-            The training rows: means, scales, categories and target means come from them alone.
+            Indices of the training rows. Means, scales, categories and target means are computed from them
+            alone.
         target : (n, d_target) float64 or (n,) int64
-            As the task encoded it; used only where a column has more than `max_one_hot` categories.
+            Target, encoded by the task; used only for columns with more than `max_one_hot` categories.
         task : Task
-            What the target means.
+            Regression or classification.
         rng : numpy Generator
-            Splits the training rows so that none is encoded with the help of its own target.
+            Draws the folds of the target encoding, in which no row is encoded with its own target.
 
         Returns
         -------
         values : (n, d) float64
-            Standardised, exactly zero where hidden.
+            Standardised, exactly zero where missing.
         mask : (n, d) bool
             True = observed.
         """
@@ -114,8 +119,8 @@ class TableEncoder:
         self.labels, self.is_numbered = table.labels, table.is_numbered
         self.ever_missing = np.array([missing_cells(column).any() for column in table.columns])
         self.kinds = [_kind(column, rows) for column in table.columns]
-        self._categories: dict[int, Categories] = {}
-        crossed: dict[int, Floats] = {}
+        self._categories: dict[int, CategoryEncoder] = {}
+        cross_fitted: dict[int, Floats] = {}
         centres: list[Floats] = []
         scales: list[Floats] = []
         for j, column in enumerate(table.columns):
@@ -124,13 +129,15 @@ class TableEncoder:
                 numbers = column[rows, None]
             elif self.kinds[j] == CATEGORIES:
                 sample = column[rows]
-                levels = sorted(set(sample) - {None})
-                if len(levels) <= self.max_one_hot:
-                    self._categories[j] = Categories.one_hot(levels)
+                categories = sorted(set(sample) - {None})
+                if len(categories) <= self.max_one_hot:
+                    self._categories[j] = CategoryEncoder.one_hot(categories)
                 else:
-                    self._mind_stray_text(j, sample)
+                    self._warn_non_numeric(j, sample)
                     outputs = _outputs(target[rows], task)
-                    self._categories[j], crossed[j] = learn_target_means(levels, sample, outputs, rng)
+                    self._categories[j], cross_fitted[j] = fit_target_encoding(
+                        categories, sample, outputs, rng
+                    )
                 numbers = self._categories[j].encode(sample)
             centre, scale = centre_and_scale(numbers)
             centres.append(centre)
@@ -139,31 +146,32 @@ class TableEncoder:
         self._mean, self._scale = np.concatenate(centres), np.concatenate(scales)
 
         values = self._to_numbers(table.columns, table.n_rows)
-        # The scale is that of the means new rows will get. Those of the training rows can be all but equal
-        # (an identifier: no category comes twice), and dividing by such a spread would blow up new rows.
-        for j, numbers in crossed.items():
-            values[rows, self._place(j)] = numbers
+        # The scale is that of the target means used for new rows. The cross-fitted means of the training
+        # rows can be almost equal (for an identifier, where no category occurs twice), and dividing by their
+        # standard deviation would give new rows huge values.
+        for j, numbers in cross_fitted.items():
+            values[rows, self._encoded_columns(j)] = numbers
         return self._standardise(values)
 
     def transform(
         self, table: Table, *, allow_missing_columns: bool = False, owner: str = "the model"
     ) -> tuple[Floats, Bools]:
-        """Encode new rows as in training; unknown categories count as missing.
+        """Encode new rows as in training. Unknown categories count as missing.
 
         Parameters
         ----------
         table : Table
-            Columns are matched by label, in any order; by position if this or the training table has none,
-            or other labels that just count its columns.
-        allow_missing_columns : bool
-            True takes absent columns as missing in every row instead of raising.
-        owner : str
-            Who expects the columns, for the error messages.
+            Columns are matched by label, in any order. They are matched by position if one of the two tables
+            has no labels, or if the labels differ and those of one table are just 0, 1, …
+        allow_missing_columns : bool, default=False
+            If True, absent columns count as missing in every row. If False, they raise an error.
+        owner : str, default="the model"
+            Name of the estimator, for error messages.
 
         Returns
         -------
         values : (n, d) float64
-            Standardised, exactly zero where hidden.
+            Standardised, exactly zero where missing.
         mask : (n, d) bool
             True = observed.
         """
@@ -173,22 +181,22 @@ class TableEncoder:
         return self._standardise(self._to_numbers(columns, table.n_rows))
 
     def unseen_missing(self, mask: Bools) -> list[str]:
-        """Names of columns that were never missing in training and are now hidden somewhere.
+        """Names of columns that were never missing in training but are missing in some rows of `mask`.
 
         Parameters
         ----------
         mask : (n, d) bool
-            From `transform`: absent columns and unknown categories are hidden there too.
+            From `transform`. Absent columns and unknown categories count as missing.
         """
-        hidden_now = np.unique(self.groups[~mask.all(axis=0)])
+        missing_now = np.unique(self.groups[~mask.all(axis=0)])
         return [
             f"column {j}" if self.names is None else self.names[j]
-            for j in hidden_now
+            for j in missing_now
             if not self.ever_missing[j]
         ]
 
     def state(self) -> dict[str, Any]:
-        """Arrays, strings and numbers from which `from_state` builds the same encoder."""
+        """Arrays, strings and numbers from which `from_state` recreates the encoder."""
         return {
             "max_one_hot": self.max_one_hot,
             "names": self.names,
@@ -199,13 +207,13 @@ class TableEncoder:
             "ever_missing": self.ever_missing,
             "mean": self._mean,
             "scale": self._scale,
-            "levels": {str(j): categories.levels for j, categories in self._categories.items()},
-            "embedding": {str(j): categories.embedding for j, categories in self._categories.items()},
+            "categories": {str(j): encoder.categories for j, encoder in self._categories.items()},
+            "embedding": {str(j): encoder.embedding for j, encoder in self._categories.items()},
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """The encoder that `state` described."""
+        """Create an encoder from the result of `state`."""
         encoder = cls(int(state["max_one_hot"]))
         encoder.names = state["names"]
         encoder.labels = state["labels"]
@@ -217,40 +225,43 @@ class TableEncoder:
         encoder._mean = np.asarray(state["mean"], dtype=np.float64)
         encoder._scale = np.asarray(state["scale"], dtype=np.float64)
         encoder._categories = {
-            j: Categories(state["levels"][str(j)], state["embedding"][str(j)])
+            j: CategoryEncoder(state["categories"][str(j)], state["embedding"][str(j)])
             for j, kind in enumerate(encoder.kinds)
             if kind == CATEGORIES
         }
         return encoder
 
     def _match(self, table: Table, allow_missing_columns: bool, owner: str) -> list[NDArray | None]:
-        """The table's columns in the order of training; None where one is absent."""
+        """The columns of `table` in the order of training; None for an absent column."""
         known = set(self.labels or [])
         unexpected = [label for label in table.labels or [] if label not in known]
-        # Labels that just count columns say nothing where the other table has names of its own.
-        only_counted = bool(unexpected) and (self.is_numbered or table.is_numbered)
-        if self.labels is None or table.labels is None or only_counted:
+        # Labels 0, 1, … are only positions, so they cannot be matched with the names of another table.
+        cannot_match_labels = bool(unexpected) and (self.is_numbered or table.is_numbered)
+        if self.labels is None or table.labels is None or cannot_match_labels:
             if len(table.columns) != self.n_features:
                 raise ValueError(
                     f"X has {len(table.columns)} features, but {owner} is expecting {self.n_features} "
-                    "features as input. Without column names, columns are matched by position: give the "
-                    "columns of the training table in their order."
+                    "features as input. Without column names, columns are matched by position: pass all "
+                    "columns of the training table, in the same order."
                 )
             return list(table.columns)
-        arrived = dict(zip(table.labels, table.columns, strict=True))
-        absent = [label for label in self.labels if label not in arrived]
+        column_of = dict(zip(table.labels, table.columns, strict=True))
+        absent = [label for label in self.labels if label not in column_of]
         if unexpected or (absent and not allow_missing_columns):
-            problems = [f"not in the training table: {_listed(unexpected)}"] * bool(unexpected)
-            problems += [f"in the training table but absent now: {_listed(absent)}"] * bool(absent)
+            problems = [f"not in the training table: {_quoted(unexpected)}"] * bool(unexpected)
+            problems += [f"in the training table but absent now: {_quoted(absent)}"] * bool(absent)
             raise ValueError(
                 f"The columns of X are not those that {owner} was fitted with ({'; '.join(problems)}). Give "
                 "renamed columns their old names and drop the others. Columns that are not available may be "
                 "left out with allow_missing_columns=True; they then count as missing in every row."
             )
-        return [arrived.get(label) for label in self.labels]
+        return [column_of.get(label) for label in self.labels]
 
     def _check_kind(self, j: int, column: NDArray | None) -> None:
-        """Raise if numbers became categories or the reverse; a column of only missing cells is either."""
+        """Raise ValueError if a numeric column became categorical or vice versa.
+
+        A column in which all values are missing is accepted as either.
+        """
         if column is None or self.kinds[j] == NEVER_OBSERVED:
             return
         is_category = column.dtype == object
@@ -259,72 +270,73 @@ class TableEncoder:
         label, example = column_label(self.names, j), column[~missing_cells(column)][0]
         if is_category:
             raise ValueError(
-                f"Numbers were expected in {label}, as in training, but it holds strings such as "
-                f"{example!r}. Turn it into numbers, with NaN for what is none, or fit again with it as a "
-                "category."
+                f"Numbers were expected in {label}, as in training, but it contains strings such as "
+                f"{example!r}. Convert it to numbers, with NaN for other entries, or refit with it as a "
+                "categorical column."
             )
         raise ValueError(
-            f"Categories (strings) were expected in {label}, as in training, but it holds numbers such as "
-            f"{float(example)!r}. Turn it into the strings used in training, or fit again with it as numbers."
+            f"Categories (strings) were expected in {label}, as in training, but it contains numbers such as "
+            f"{float(example)!r}. Convert it to the strings used in training, or refit with it as a numeric "
+            "column."
         )
 
-    def _mind_stray_text(self, j: int, sample: NDArray) -> None:
-        """Warn of a column of numbers that a stray word has turned into categories."""
+    def _warn_non_numeric(self, j: int, sample: NDArray) -> None:
+        """Warn if a column is numeric except for a few entries that turn it into a categorical column."""
         entry = non_numeric_entry(text for text in sample if text is not None)
         if entry is not None:
             label = column_label(self.labels, j)
             warnings.warn(
-                f"Nearly all entries of {label} are numbers written as text, but {entry!r} is none, so the "
-                "whole column is taken for categories. If it should be numbers, turn such entries into "
-                "missing values first (pandas.to_numeric(..., errors='coerce')).",
+                f"Nearly all entries of {label} are numbers stored as text, but {entry!r} is not a number, "
+                "so the whole column is treated as categorical. If it should be numeric, convert such "
+                "entries to missing values first (pandas.to_numeric(..., errors='coerce')).",
                 UserWarning,
                 stacklevel=4,
             )
 
-    def _place(self, j: int) -> slice:
-        """Where the encoded columns of the user's column `j` stand."""
+    def _encoded_columns(self, j: int) -> slice:
+        """Positions of the encoded columns of input column `j`."""
         start, stop = np.searchsorted(self.groups, [j, j + 1])
         return slice(start, stop)
 
     def _to_numbers(self, columns: Sequence[NDArray | None], n_rows: int) -> Floats:
-        """(n_rows, d) in the columns' own units, NaN where missing or unknown."""
+        """Encoded columns (n_rows, d) before standardisation, NaN where missing or unknown."""
         values = np.full((n_rows, len(self.groups)), np.nan)
         for j, column in enumerate(columns):
             if column is None or self.kinds[j] == NEVER_OBSERVED:
                 continue
             if column.dtype == object:
-                values[:, self._place(j)] = self._categories[j].encode(column)
+                values[:, self._encoded_columns(j)] = self._categories[j].encode(column)
             elif self.kinds[j] == NUMBERS:
-                values[:, self._place(j)] = column[:, None]
+                values[:, self._encoded_columns(j)] = column[:, None]
         return values
 
     def _standardise(self, values: Floats) -> tuple[Floats, Bools]:
-        """Values and mask of `_to_numbers`; works in place."""
+        """Standardise the result of `_to_numbers` in place; returns values and mask."""
         mask = ~np.isnan(values)
         with np.errstate(over="ignore", invalid="ignore"):
             values -= self._mean
             values /= self._scale
-        np.clip(values, -_FARTHEST, _FARTHEST, out=values)
-        # The scale of a constant column is infinite; what overflowed in one is not a number by now.
+        np.clip(values, -_MAX_DEVIATION, _MAX_DEVIATION, out=values)
+        # The scale of a constant column is infinite; a value that overflowed there has become NaN.
         values[~mask | np.isinf(self._scale)] = 0.0
         return values, mask
 
 
 def _kind(column: NDArray, rows: NDArray[np.integer]) -> str:
-    """What the training rows of a column hold."""
+    """Type of a column in the training rows."""
     if missing_cells(column[rows]).all():
         return NEVER_OBSERVED
     return CATEGORIES if column.dtype == object else NUMBERS
 
 
 def _outputs(target: NDArray, task: Task) -> Floats:
-    """What is averaged per category, (n, k): targets, or indicators of the classes (of one of two)."""
+    """Outputs (n, k) for the target encoding: targets, or class indicators (one column for two classes)."""
     if isinstance(task, Classification):
         indicators = np.eye(task.d_output)[target]
         return indicators[:, 1:] if task.d_output == 2 else indicators
     return np.asarray(target, dtype=np.float64).reshape(len(target), -1)
 
 
-def _listed(names: list[str], limit: int = 8) -> str:
+def _quoted(names: list[str], limit: int = 8) -> str:
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

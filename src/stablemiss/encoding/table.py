@@ -1,4 +1,4 @@
-"""Any user's table as a list of plain columns: numbers with NaN, or categories with None, where missing."""
+"""Reading of tables from arrays and data frames into numeric and categorical columns."""
 
 from __future__ import annotations
 
@@ -22,19 +22,24 @@ _TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table with holes, column by column.
+    """A table with missing values, stored by column.
 
     Attributes
     ----------
     names : list of str, or None
-        Column names; None where the source had none (arrays, or labels that are not strings).
+        Column names; None for arrays and for data frames with labels that are not strings.
     labels : list of str, or None
-        What the columns of two tables are matched by: the text of a frame's labels, strings or not. None
-        for arrays.
+        Column labels of a data frame, converted to strings, by which the columns of two tables are matched.
+        None for arrays.
     columns : list of (n_rows,) arrays
-        float64 with NaN = missing, or object with str categories and None = missing. A column without a
-        single observed cell is float64, whatever type it arrived in.
+        float64 with NaN = missing, or object with str categories and None = missing. A column without any
+        observed value is float64, whatever its original type.
     n_rows : int
+        Number of rows.
+
+    See Also
+    --------
+    read_table : Creates a `Table` from arrays and data frames.
     """
 
     names: list[str] | None
@@ -44,35 +49,39 @@ class Table:
 
     @property
     def is_numbered(self) -> bool:
-        """Whether its labels are just 0, 1, …, as a frame counts columns that nobody named."""
+        """Whether the labels are just 0, 1, …, as pandas labels columns without names."""
         return self.names is None and self.labels == [str(j) for j in range(len(self.columns))]
 
     def rows(self, index: NDArray) -> Table:
-        """The chosen rows."""
+        """Select rows."""
         return Table(self.names, self.labels, [column[index] for column in self.columns], len(index))
 
 
 def column_label(names: Sequence[str] | None, j: int) -> str:
-    """How a sentence calls column `j`: by its name, else by its position counted from 0."""
+    """Column `j` in a message: by name if there are names, otherwise by position, counted from 0."""
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
 
 def read_table(X: Any) -> Table:
-    """Read any table: numpy, nested lists, pandas, polars, pyarrow or another frame that narwhals knows.
+    """Read a table from numpy, nested lists, pandas, polars, pyarrow or any library that narwhals supports.
 
-    NaN, None, `pd.NA`, `pd.NaT`, polars null, pyarrow null and the masked cells of a masked array all mean
+    NaN, None, `pd.NA`, `pd.NaT`, polars null, pyarrow null and the masked values of a masked array all mean
     missing. Numbers, booleans, nullable integers and decimals become numbers; strings, categoricals and
-    enums become categories. What is honestly neither is refused in a sentence that names the column: dates
-    and times, infinities, complex numbers, nested values, numbers mixed with strings.
+    enums become categories. Other columns raise an error that names the column: dates and times, infinite
+    and complex numbers, nested values, numbers mixed with strings.
 
     Parameters
     ----------
-    X : table with at least one row and one column
-        It is read, never changed.
+    X : array-like or data frame
+        Table with at least one row and one column. It is not modified.
 
     Returns
     -------
     Table
+
+    See Also
+    --------
+    TableEncoder : Encodes the table as numbers.
 
     Examples
     --------
@@ -82,21 +91,21 @@ def read_table(X: Any) -> Table:
     """
     if issparse(X):
         raise TypeError(
-            "Sparse data is not supported, because the cells it leaves out mean zero, not missing. "
-            "Pass X.toarray() instead, with NaN where a value is missing."
+            "Sparse data is not supported, because the entries it omits mean zero, not missing. "
+            "Pass X.toarray() instead, with NaN for missing values."
         )
     try:
         frame = nw.from_native(X, pass_through=True)
     except DuplicateError as error:
         raise ValueError(
-            "Every column of X needs a name of its own, because columns are matched by name. "
-            f"Rename or drop the repeated columns. {error}"
+            "The column names of X must be unique, because columns are matched by name. "
+            f"Rename or drop the duplicates. {error}"
         ) from error
-    # Record batches and other Arrow tables that narwhals does not know; a schema tells them from one column.
+    # Record batches and other Arrow tables that narwhals does not support. (Arrow columns have no schema.)
     if frame is X and hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema"):
         frame = nw.from_arrow(X, backend="pyarrow")
     if isinstance(frame, nw.LazyFrame):
-        raise TypeError("X is a lazy frame, which holds no rows yet; call .collect() on it first.")
+        raise TypeError("X is a lazy frame, which has no rows yet. Call .collect() on it first.")
     if isinstance(frame, nw.DataFrame):
         _check_size(*frame.shape)
         names = _string_names(frame.columns)
@@ -107,7 +116,7 @@ def read_table(X: Any) -> Table:
     array = _to_array(X)
     _check_size(*array.shape)
     if array.dtype.kind in "fiub":
-        # One pass for the whole matrix; each column is contiguous afterwards, which every later step likes.
+        # Convert the whole matrix at once. Contiguous columns make all later steps faster.
         array = np.asfortranarray(array, dtype=np.float64)
     columns = [_column(column, column_label(None, j)) for j, column in enumerate(array.T)]
     return Table(None, None, columns, len(array))
@@ -118,36 +127,36 @@ def _check_size(n_rows: int, n_columns: int) -> None:
         if count == 0:
             raise ValueError(
                 f"Found array with 0 {what} (shape=({n_rows}, {n_columns})) while a minimum of 1 is "
-                "required. Check the filter or the query that made X."
+                "required. Check the filter or the query that produced X."
             )
 
 
 def _string_names(labels: Iterable[Any]) -> list[str] | None:
-    """Column names as scikit-learn counts them: all strings are names, no strings are none."""
+    """Column names as scikit-learn defines them: the labels if all are strings, None if none are."""
     labels = list(labels)
-    strings = [isinstance(label, str) for label in labels]
-    if any(strings) and not all(strings):
-        other = labels[strings.index(False)]
+    is_string = [isinstance(label, str) for label in labels]
+    if any(is_string) and not all(is_string):
+        example = labels[is_string.index(False)]
         raise TypeError(
-            f"The column names of X mix strings with other types, such as {other!r} "
-            f"({type(other).__name__}). Feature names are only supported if all of them are strings: "
+            f"The column names of X mix strings with other types, such as {example!r} "
+            f"({type(example).__name__}). Feature names are only supported if all of them are strings: "
             "use X.columns = X.columns.astype(str)."
         )
-    return [str(label) for label in labels] if all(strings) else None
+    return [str(label) for label in labels] if all(is_string) else None
 
 
 def _to_array(X: Any) -> NDArray:
-    """Two-dimensional array of whatever is no data frame."""
+    """Convert X, which is not a data frame, to a two-dimensional array."""
     array = to_array(X)
     if array.ndim == 0:
         raise ValueError(
-            f"X must be a table with one row per case, such as a 2D array or a data frame; it is a "
+            f"X must be a table with one row per sample, such as a 2D array or a data frame; got a "
             f"{type(X).__name__}."
         )
     if array.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead: X is a {type(X).__name__} of shape "
-            f"{array.shape}. Reshape your data to one row per case and one column per feature: "
+            f"{array.shape}. Reshape your data to one row per sample and one column per feature: "
             "X.reshape(-1, 1) or series.to_frame() if it is one feature, X.reshape(1, -1) if it is one row."
         )
     return array
@@ -159,10 +168,10 @@ def _frame_column(series: nw.Series[Any], label: str) -> NDArray:
         return _column(series.cast(nw.Float64).to_numpy(), label)
     if dtype in (nw.Categorical, nw.Enum):
         missing = series.is_null().to_numpy()
-        # Missing cells go first: beside them, pandas hands out categories that are integers as floats.
-        levels = series.drop_nulls().to_numpy()
+        # Drop missing values first: with them, pandas returns integer categories as floats.
+        categories = series.drop_nulls().to_numpy()
         entries = np.full(len(missing), None, dtype=object)
-        entries[~missing] = [_level_text(level) for level in levels]
+        entries[~missing] = [_category_text(category) for category in categories]
         return _column(entries, label)
     if dtype.is_nested():
         if series.null_count() == len(series):
@@ -171,20 +180,23 @@ def _frame_column(series: nw.Series[Any], label: str) -> NDArray:
     return _column(series.to_numpy(), label)
 
 
-def _level_text(level: Any) -> str:
-    """A category's text. 1.0 reads as 1: a column of codes turns to floats as soon as one cell is missing."""
-    is_whole = isinstance(level, float | np.floating) and level.is_integer()
-    return str(int(level)) if is_whole else str(level)
+def _category_text(category: Any) -> str:
+    """Convert a category to a string; 1.0 becomes "1".
+
+    A column of integer codes becomes a column of floats as soon as one value is missing.
+    """
+    is_whole = isinstance(category, float | np.floating) and category.is_integer()
+    return str(int(category)) if is_whole else str(category)
 
 
 def _column(array: NDArray, label: str) -> NDArray:
-    """One column (n,) of any dtype, as a table keeps it."""
+    """Convert one column (n,) of any dtype to a column of `Table`."""
     kind = array.dtype.kind
     if kind == "U" and all(map(is_number, array)):
         raise ValueError(
-            f"There are numbers written as text, such as {str(array[0])!r}, in {label}: numpy made text of "
-            "them, and of NaN, where they stood beside text. Build the array with dtype=object, which keeps "
-            "numbers, text and NaN what they are."
+            f"There are numbers stored as text, such as {str(array[0])!r}, in {label}. numpy converts "
+            "numbers and NaN to text if an array also contains text. Create the array with dtype=object, "
+            "which keeps numbers, text and NaN apart."
         )
     if kind == "c":
         raise ValueError(_no_complex(label))
@@ -198,25 +210,25 @@ def _column(array: NDArray, label: str) -> NDArray:
 def _object_column(array: NDArray, label: str) -> NDArray:
     missing = missing_cells(array)
     observed = array[~missing].tolist()
-    # Deciding by the few distinct types rather than by the many entries keeps this fast.
+    # Checking the few distinct types instead of the many entries keeps this fast.
     types = {type(entry) for entry in observed}
     times = {t for t in types if issubclass(t, _TIMES)}
     strings = {t for t in types if issubclass(t, str)}
     numbers = {t for t in types - times if issubclass(t, Number | np.bool_)}
 
-    def example(chosen: set[type]) -> Any:
-        return next(entry for entry in observed if type(entry) in chosen)
+    def example(wanted: set[type]) -> Any:
+        return next(entry for entry in observed if type(entry) in wanted)
 
     if times:
         raise TypeError(_no_times(label, example(times)))
-    if others := types - strings - numbers:
-        raise TypeError(_neither_number_nor_string(label, type(example(others)).__name__))
+    if unsupported := types - strings - numbers:
+        raise TypeError(_neither_number_nor_string(label, type(example(unsupported)).__name__))
     if strings and numbers:
         raise ValueError(
             f"Numbers and strings are mixed in {label}, such as {example(numbers)!r} and "
-            f"{example(strings)!r}. If it is a column of numbers, turn its strings into numbers or into "
-            "missing values (pandas.to_numeric(..., errors='coerce')); if its entries are names of "
-            "categories, turn all of them into strings."
+            f"{example(strings)!r}. If the column is numeric, convert its strings to numbers or to missing "
+            "values (pandas.to_numeric(..., errors='coerce')); if it is categorical, convert all its entries "
+            "to strings."
         )
     if strings:
         column = np.full(len(array), None, dtype=object)
@@ -243,24 +255,24 @@ def _finite(column: Floats, label: str) -> Floats:
 def _no_infinity(label: str, what: str) -> str:
     return (
         f"There are infinite values (inf) in {label}: {what}. "
-        "Replace them with finite numbers, or with NaN where the value is not known."
+        "Replace them with finite numbers, or with NaN if the value is unknown."
     )
 
 
 def _no_complex(label: str) -> str:
-    return f"Complex data not supported: {label} holds complex numbers. Split them into two real columns."
+    return f"Complex data not supported: {label} contains complex numbers. Split them into two real columns."
 
 
 def _no_times(label: str, example: Any) -> str:
     return (
-        f"Dates, times and durations cannot be used as they are, and {label} holds {example}. Turn it into "
-        "numbers that mean something for the prediction, such as the hour, the weekday, or the days since a "
-        "fixed date, or leave it out."
+        f"Dates, times and durations are not supported, but {label} contains {example}. Convert it to "
+        "numbers that are informative for the prediction, such as the hour, the weekday, or the days since a "
+        "fixed date, or drop the column."
     )
 
 
 def _neither_number_nor_string(label: str, what: str) -> str:
     return (
         f"There are entries of type {what} in {label}, but every argument must be a string or a number, or "
-        "missing. Turn the column into numbers or strings, or leave it out."
+        "missing. Convert the column to numbers or strings, or drop it."
     )

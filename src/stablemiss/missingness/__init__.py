@@ -1,4 +1,4 @@
-"""Mechanisms that hide cells of a table, to learn and to test under known missingness."""
+"""Missingness mechanisms, which hide values of a table to train and test under known missingness."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from stablemiss.missingness.only import Only
 from stablemiss.missingness.outage import Outage
 from stablemiss.missingness.resampled import Resampled
 
-# The mechanisms that a level alone describes, by the name the command line uses: MECHANISMS["mar"](0.5).
+# Mechanisms whose only required argument is the level, by name: MECHANISMS["mar"](0.5).
 MECHANISMS: dict[str, Callable[..., Mechanism]] = {
     "mcar_independent": MCARIndependent,
     "mcar_window": MCARWindow,

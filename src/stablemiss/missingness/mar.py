@@ -1,4 +1,4 @@
-"""Missing at random: a few columns that are always observed decide what is hidden in the others."""
+"""Missing at random: the missingness depends on a few columns that are always observed."""
 
 from __future__ import annotations
 
@@ -10,31 +10,37 @@ from numpy.typing import ArrayLike, NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale, to_table
 from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_points
-from stablemiss.missingness.mechanism import Mechanism, check_columns, check_share, draw_row_rates, unfitted
+from stablemiss.missingness.mechanism import (
+    Mechanism,
+    check_columns,
+    check_share,
+    draw_row_rates,
+    not_fitted_error,
+)
 from stablemiss.seeding import Rng
 
 
 @dataclass(frozen=True, eq=False)
 class DriverModel:
-    """What `MAR.fit` fixes, whatever the level.
+    """Fitted parameters of `MAR`, the same at every level.
 
     Attributes
     ----------
     drivers : (n_drivers,) int
-        Columns that are always observed and decide about the others, ascending.
+        Columns that are always observed and determine the missingness of the others, ascending.
     driven : (n_driven,) int
         The other columns, ascending.
-    center : (n_drivers,) float64
-        Mean of each driver over its observed reference cells; stands in for a driver that is missing.
+    centre : (n_drivers,) float64
+        Mean of the observed values of each driver in the reference rows; used in place of missing values.
     coefficients : (n_drivers, n_driven) float64
         Log-odds of being hidden per unit of each driver.
     points : (n_points, n_driven) float64
-        Scores of the reference rows, from `to_points`; intercepts for any rate are found on them.
+        Scores of the reference rows, from `to_points`, on which intercepts for any rate are computed.
     """
 
     drivers: NDArray[np.int64]
     driven: NDArray[np.int64]
-    center: Floats
+    centre: Floats
     coefficients: Floats
     points: Floats
 
@@ -44,30 +50,42 @@ class DriverModel:
 
     def scores(self, table: Floats) -> Floats:
         """Log-odds (n, n_driven) of being hidden, up to the intercept."""
-        return deviations_from(self.center, table[:, self.drivers]) @ self.coefficients
+        return deviations_from(self.centre, table[:, self.drivers]) @ self.coefficients
 
 
 @dataclass(frozen=True, eq=False)
 class MAR(Mechanism):
-    """Always-observed driver columns decide by a logistic rule how likely each other cell is hidden.
+    """Missing at random: always-observed driver columns determine the missingness of the others.
 
-    The chance of a cell depends on its row's drivers alone, never on what is hidden: the missingness is
-    ignorable, though masks and values are dependent. Each other column follows its own random combination
-    of the drivers, sharply: its log-odds have a standard deviation of 2 to 10. `level` is the rate among
-    the columns that are not drivers; of all cells a share smaller by the drivers' is hidden. A table of one
-    column has only a driver, so nothing is hidden.
+    The probability that a value is hidden is a logistic function of the drivers in its row and does not
+    depend on hidden values. The missingness is therefore ignorable, although masks and values are dependent.
+    Each other column depends on its own random combination of the drivers, and strongly: its log-odds have a
+    standard deviation of 2 to 10. `level` is the missing rate of the columns that are not drivers, so the
+    missing rate of the whole table is lower. In a table with one column nothing is hidden, because that
+    column is a driver.
 
     Parameters
     ----------
     level : float
-        Rate of most rows, 0 to 1. Raising it hides more cells of the driven columns; the drivers and how
-        the chances depend on them stay as they were.
-    driver_share : float
-        Share of columns that drive, rounded down, at least one column. Raising it leaves fewer columns that
-        can be hidden, and makes each depend on more of the others.
-    spread : float
-        Share of rows whose own rate is one of the other levels, as in the paper; see `draw_row_rates`.
-        Raising it draws the mean rate towards one half. 0 turns it off.
+        Missing rate of most rows, from 0 to 1. Raising it hides more values of the driven columns; the
+        drivers and their coefficients do not change.
+    driver_share : float, default=0.1
+        Share of columns that are drivers, rounded down, but at least one column. Raising it leaves fewer
+        columns that can be hidden, and makes each depend on more drivers.
+    spread : float, default=0.2
+        Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Raising it moves the mean rate towards one half. 0 gives all rows the same rate.
+
+    Attributes
+    ----------
+    model : DriverModel or None
+        Fitted parameters; None before `fit`.
+
+    See Also
+    --------
+    MCARIndependent, MCARWindow : Missing completely at random.
+    MNAR : Missing not at random.
+    Only : Restricts a mechanism to some columns.
 
     Examples
     --------
@@ -91,33 +109,34 @@ class MAR(Mechanism):
 
     @property
     def drivers(self) -> NDArray[np.int64]:
-        """Columns that are always observed, ascending."""
+        """Indices of the columns that are always observed, ascending."""
         return self._fitted_model().drivers
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """The mechanism with drivers and coefficients drawn from `rng`, scaled and calibrated on the rows of X."""
+        """Return a copy with drivers and coefficients drawn from `rng` and calibrated on the rows of X."""
         table = to_table(X)
         if len(table) == 0:
-            raise ValueError("MAR calibrates its chances on rows, but X has none. Fit it on at least one.")
+            raise ValueError("MAR must be fitted on at least one row; got X with no rows.")
         d = table.shape[1]
-        # DEVIATION: at least one driver because ⌊0.1 n⌋ is none below ten columns.
+        # DEVIATION: at least one driver because ⌊0.1 n⌋ is zero for fewer than ten columns.
         n_drivers = max(1, int(np.floor(self.driver_share * d + 1e-9)))
         drivers = np.sort(rng.choice(d, size=n_drivers, replace=False))
         driven = np.setdiff1d(np.arange(d), drivers)
 
-        center, spread = centre_and_scale(table[:, drivers])
-        deviations = deviations_from(center, table[:, drivers])
+        centre, spread = centre_and_scale(table[:, drivers])
+        deviations = deviations_from(centre, table[:, drivers])
         # PAPER: a_j ~ N(0, I), divided by t_j · sqrt(a_jᵀ Cov a_j) with t_j ~ U[0.1, 0.5].
-        # DEVIATION: one mechanism serves every split and level because drawn anew at each call, as in the
-        # authors' code, train and test would differ in mechanism even at equal levels.
+        # DEVIATION: coefficients are drawn once for all splits and levels, not at each call as in the
+        # authors' code, because training and test would otherwise have different mechanisms at equal levels.
         coefficients = rng.normal(size=(n_drivers, len(driven)))
-        # Drivers that are constant up to rounding decide nothing; scaling their noise up would.
+        # Drivers that are constant up to rounding have no influence. Otherwise rounding errors would be
+        # scaled up.
         coefficients[np.isinf(spread)] = 0.0
         deviation_of_score = (deviations @ coefficients).std(axis=0)
         scale = rng.uniform(0.1, 0.5, size=len(driven)) * deviation_of_score
         coefficients /= np.where(scale == 0.0, 1.0, scale)
         points = to_points(deviations @ coefficients)
-        return replace(self, model=DriverModel(drivers, driven, center, coefficients, points))
+        return replace(self, model=DriverModel(drivers, driven, centre, coefficients, points))
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
@@ -132,5 +151,5 @@ class MAR(Mechanism):
 
     def _fitted_model(self) -> DriverModel:
         if self.model is None:
-            raise unfitted(self)
+            raise not_fitted_error(self)
         return self.model

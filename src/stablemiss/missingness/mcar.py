@@ -1,4 +1,4 @@
-"""Missing completely at random: nothing in the table decides what is hidden."""
+"""Missing completely at random: the missingness does not depend on any values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ from stablemiss.seeding import Rng
 
 @dataclass(frozen=True, eq=False)
 class MCARIndependent(Mechanism):
-    """Every cell of a row is hidden with the row's own rate, independently of the other cells.
+    """Missing completely at random: each value is hidden independently, with the missing rate of its row.
 
-    With a spread the cells of a row are independent only once its rate is known: two mask bits correlate
-    by 0.28 at level 0.1 or 0.9, by 0.06 at level 0.5. With ``spread=0`` they are independent.
+    With a spread, the mask values of a row are independent only given its rate: two of them have a
+    correlation of 0.28 at level 0.1 or 0.9, and of 0.06 at level 0.5. With ``spread=0`` they are independent.
 
     Parameters
     ----------
     level : float
-        Rate of most rows, 0 to 1. Raising it hides more cells.
-    spread : float
-        Share of rows whose own rate is one of the other levels, as in the paper; see `draw_row_rates`.
-        Raising it draws the mean rate towards one half. 0 turns it off.
+        Missing rate of most rows, from 0 to 1. Raising it hides more values.
+    spread : float, default=0.2
+        Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Raising it moves the mean rate towards one half. 0 gives all rows the same rate.
+
+    See Also
+    --------
+    MCARWindow : Hides neighbouring columns together.
+    MAR : Missing at random.
+    MNAR : Missing not at random.
 
     Examples
     --------
@@ -44,7 +50,7 @@ class MCARIndependent(Mechanism):
         check_share("spread", self.spread)
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """This mechanism itself: there is nothing to fix."""
+        """Return the mechanism itself, which has no parameters to fit."""
         to_table(X)
         return self
 
@@ -58,18 +64,24 @@ class MCARIndependent(Mechanism):
 
 @dataclass(frozen=True, eq=False)
 class MCARWindow(Mechanism):
-    """A run of neighbouring columns is hidden in each row, starting anywhere and going round at the end.
+    """Missing completely at random: a window of neighbouring columns is hidden in each row.
 
-    The run's length is the row's rate times the number of columns, rounded down: with few columns a small
-    rate hides nothing.
+    The window starts at a random column and wraps around after the last one. Its length is the missing rate
+    of the row times the number of columns, rounded down, so a small rate hides nothing in a table with few
+    columns.
 
     Parameters
     ----------
     level : float
-        Rate of most rows, 0 to 1. Raising it makes the runs longer.
-    spread : float
-        Share of rows whose own rate is one of the other levels, as in the paper; see `draw_row_rates`.
-        Raising it makes the lengths differ more between rows. 0 turns it off.
+        Missing rate of most rows, from 0 to 1. Raising it makes the windows longer.
+    spread : float, default=0.2
+        Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Raising it makes the lengths vary more between rows. 0 gives all rows the same length.
+
+    See Also
+    --------
+    MCARIndependent : Hides each value independently.
+    Outage : Hides the same columns in every row.
 
     Examples
     --------
@@ -86,7 +98,7 @@ class MCARWindow(Mechanism):
         check_share("spread", self.spread)
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """This mechanism itself: there is nothing to fix."""
+        """Return the mechanism itself, which has no parameters to fit."""
         to_table(X)
         return self
 
@@ -96,8 +108,8 @@ class MCARWindow(Mechanism):
     def keep(self, table: Floats, rng: Rng) -> Bools:
         n, d = table.shape
         rates = draw_row_rates(n, self.level, self.spread, rng)
-        # PAPER: a window of ⌊n_features · rate⌋ columns with a uniform start. The small addition keeps the
-        # product of a rate such as 0.29 and 100 columns, 28.999…, from losing a column.
+        # PAPER: a window of ⌊n_features · rate⌋ columns with a uniform start. The small constant prevents a
+        # rounding error: 0.29 · 100 is 28.999… in floating point.
         length = np.floor(d * rates + 1e-9)
         start = rng.integers(d, size=(n, 1))
         steps_from_start = (np.arange(d) - start) % d

@@ -1,4 +1,4 @@
-"""What every missingness mechanism can do, and how often each row loses its cells."""
+"""Base class of the missingness mechanisms, and the missing rates of the rows."""
 
 from __future__ import annotations
 
@@ -17,17 +17,26 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class Mechanism(ABC):
-    """How cells of a table get hidden: a mechanism at a level.
+    """Base class of the missingness mechanisms: how values of a table are hidden, and how many.
 
-    A mechanism never changes. `fit` and `at` return a mechanism, so one mechanism can be used at several levels side
-    by side: ``train = MAR(0.1).fit(X, rng)`` and ``test = train.at(0.9)`` share their drivers and
-    coefficients, while ``train.fit(X, rng)`` redraws them.
+    A mechanism is immutable. `fit` and `at` return a new mechanism, so the same mechanism can be used at
+    several levels: ``train = MAR(0.1).fit(X, rng)`` and ``test = train.at(0.9)`` share their drivers and
+    coefficients, while ``train.fit(X, rng)`` draws new ones.
 
     Attributes
     ----------
-    level : float
-        Share of cells to hide, 0 to 1; each mechanism says of which cells. For `Resampled` None means as often as
-        in its masks.
+    level : float or None
+        Share of values to hide, from 0 to 1. Each subclass documents which values it refers to. None is
+        allowed only for `Resampled` and means the share of missing values in its masks.
+
+    See Also
+    --------
+    MCARIndependent, MCARWindow : Missing completely at random.
+    MAR : Missing at random.
+    MNAR : Missing not at random.
+    Outage : Whole columns are hidden.
+    Resampled : Masks of another table.
+    Only : Restricts a mechanism to some columns.
 
     Examples
     --------
@@ -44,28 +53,29 @@ class Mechanism(ABC):
 
     @abstractmethod
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """The mechanism with its mechanism fixed on the rows of X; this object stays as it is.
+        """Return a copy whose parameters (drivers, coefficients, intercepts) are fixed on the rows of X.
 
         Parameters
         ----------
         X : (n, d) numbers
-            Rows like those to be hidden, complete where the rates shall be exact. Their order is irrelevant.
+            Rows from the same distribution as those to be hidden. The missing rates are exact if they are
+            complete. The order of the rows does not matter.
         rng : numpy Generator
-            Draws what is random in the mechanism. Another generator gives another mechanism.
+            Draws the random parameters of the mechanism.
         """
 
     @abstractmethod
     def at(self, level: float) -> Self:
-        """The same mechanism at another level, any number from 0 to 1."""
+        """Return the same mechanism at another level, from 0 to 1."""
 
     @final
     def draw(self, X: ArrayLike, rng: Rng) -> Bools:
-        """Draw which cells of X stay observed.
+        """Draw which values of X stay observed.
 
         Parameters
         ----------
         X : (n, d) numbers
-            The rows to hide cells of. Cells that are NaN already count as hidden.
+            The rows to draw a mask for. Values that are already NaN count as hidden.
         rng : numpy Generator
             Draws the mask.
 
@@ -79,20 +89,19 @@ class Mechanism(ABC):
 
     @final
     def hide(self, X: ArrayLike, rng: Rng) -> Floats:
-        """A float copy of X with NaN exactly where `draw` would say hidden for the same `rng`."""
+        """Return a float copy of X with NaN exactly where `draw` returns False for the same `rng`."""
         table = to_table(X)
         return np.where(self.draw(table, rng), table, np.nan)
 
     @abstractmethod
     def keep(self, table: Floats, rng: Rng) -> Bools:
-        """The cells (n, d) this mechanism leaves observed, True = observed, for a table that has been checked."""
+        """Draw a mask (n, d), True = observed, for a table that has already been checked."""
 
 
 def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
-    """Each row's own missing rate: mostly `level`, sometimes one of the other levels of `LEVELS`.
+    """Draw the missing rate of each row: usually `level`, sometimes one of the other values in `LEVELS`.
 
-    The rows are independent of each other and of everything else. A level of 0 or 1 has no spread: nothing
-    hidden and everything hidden mean what they say.
+    The rates are independent of each other and of the data. At level 0 or 1 all rows have that rate.
 
     Parameters
     ----------
@@ -101,9 +110,10 @@ def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
     level : float
         The rate of most rows.
     spread : float
-        Share of rows with another rate, all other levels equally likely. With 0.2 the mean rate is
-        0.1125 + 0.775 · level for the nine levels. Raising it makes the levels more alike and the cells of
-        a row more dependent: a row with one hidden cell is then more likely to have another.
+        Share of rows with another rate; all other levels are equally likely. With 0.2 the mean rate is
+        0.1125 + 0.775 · level for the nine levels. Raising it reduces the differences between levels and
+        increases the dependence between the mask values of a row: a row with one hidden value is then more
+        likely to have another one.
     rng : numpy Generator
         Draws the rates.
 
@@ -121,35 +131,33 @@ def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
     if level in (0, 1):
         return rates
     # PAPER: 80% of the rows at the level itself, 2.5% at each of the other eight.
-    # DEVIATION: rates are drawn row by row because in sorted blocks, as in the authors' code, they follow the
-    # order of the rows; where rows are sorted by mixture component that is not missing completely at random.
-    others = np.array([other for other in LEVELS if not np.isclose(other, level)])
+    # DEVIATION: rates are drawn independently for each row, not in sorted blocks as in the authors' code,
+    # because in a table sorted by mixture component values would not be missing completely at random.
+    other_levels = np.array([candidate for candidate in LEVELS if not np.isclose(candidate, level)])
     is_other = rng.random(n) < spread
-    rates[is_other] = rng.choice(others, size=int(is_other.sum()))
+    rates[is_other] = rng.choice(other_levels, size=int(is_other.sum()))
     return rates
 
 
 def check_share(name: str, value: float) -> None:
-    """Refuse a parameter that is no share from 0 to 1."""
+    """Raise ValueError unless the parameter is a number from 0 to 1."""
     if not isinstance(value, Real) or not 0 <= float(value) <= 1:
-        raise ValueError(
-            f"{name} must be a share from 0 to 1, but {value!r} came. Write 50% as 0.5, for example."
-        )
+        raise ValueError(f"{name} must be a share from 0 to 1; got {value!r}. For example, pass 0.5 for 50%.")
 
 
 def check_columns(table: NDArray, n_columns: int) -> None:
-    """Refuse a table whose width differs from the one the mechanism was made for."""
+    """Raise ValueError unless the table has as many columns as the mechanism was fitted on."""
     if table.shape[1] != n_columns:
         raise ValueError(
-            f"This mechanism was made for {n_columns} columns, but X has {table.shape[1]}. "
+            f"This mechanism was fitted on {n_columns} columns, but X has {table.shape[1]}. "
             "Pass the same columns in the same order, or fit the mechanism again."
         )
 
 
-def unfitted(mechanism: Mechanism) -> RuntimeError:
-    """The error for a mechanism that needs its mechanism before it can be used."""
+def not_fitted_error(mechanism: Mechanism) -> RuntimeError:
+    """The error for a mechanism that is used before it was fitted."""
     name = type(mechanism).__name__
     return RuntimeError(
-        f"This {name} mechanism has no mechanism yet. `fit` returns the mechanism that has one: "
-        f"write `mechanism = {name}(...).fit(X, rng)` and use that."
+        f"{name} must be fitted before it is used: mechanism = {name}(...).fit(X, rng). "
+        "`fit` returns a new, fitted mechanism."
     )

@@ -1,4 +1,4 @@
-"""Missing not at random: a cell's own value decides how likely it is hidden."""
+"""Missing not at random: the probability that a value is hidden depends on the value itself."""
 
 from __future__ import annotations
 
@@ -10,46 +10,65 @@ from numpy.typing import ArrayLike
 
 from stablemiss.data import Bools, Floats, centre_and_scale, to_table
 from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_points
-from stablemiss.missingness.mechanism import Mechanism, check_columns, check_share, draw_row_rates, unfitted
+from stablemiss.missingness.mechanism import (
+    Mechanism,
+    check_columns,
+    check_share,
+    draw_row_rates,
+    not_fitted_error,
+)
 from stablemiss.seeding import Rng
 
 
 @dataclass(frozen=True, eq=False)
 class SelfMaskingModel:
-    """What `MNAR.fit` fixes, whatever the level.
+    """Fitted parameters of `MNAR`, the same at every level.
 
     Attributes
     ----------
-    center, scale : (d,) float64
-        Mean and standard deviation of each column over its observed reference cells; the scale of a constant
-        column is infinite, so that its values decide nothing.
+    centre, scale : (d,) float64
+        Mean and standard deviation of the observed values of each column in the reference rows. The scale of
+        a constant column is infinite, so that its values have no influence.
     points : (n_points, d) float64
-        Scores of the observed reference cells, from `to_points`; intercepts for any rate are found on them.
+        Scores of the observed reference values, from `to_points`, on which intercepts for any rate are
+        computed.
     """
 
-    center: Floats
+    centre: Floats
     scale: Floats
     points: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class MNAR(Mechanism):
-    """Each cell hides itself: the larger its own value, the likelier it is hidden.
+    """Missing not at random (self-masking): large values are more likely to be hidden.
 
-    The chance follows a logistic curve of the cell's standardised value, with an intercept per column that
-    makes the mean chance the row's rate. Such missingness is not ignorable: what is hidden differs from what
-    is seen, and no method can fully undo that from the observed cells alone.
+    The probability is a logistic function of the standardised value, with an intercept per column that gives
+    each row its missing rate on average. Such missingness is not ignorable: hidden values differ
+    systematically from observed ones, and no method can fully correct that from the observed values alone.
 
     Parameters
     ----------
     level : float
-        Rate of most rows, 0 to 1. Raising it hides more cells, starting from the large values.
-    slope : float
-        Log-odds of being hidden per standard deviation of the value. Raising it makes the cut between hidden
-        and seen values sharper; 0 makes the values irrelevant; below 0 small values are hidden first.
-    spread : float
-        Share of rows whose own rate is one of the other levels, as in the paper; see `draw_row_rates`.
-        Raising it draws the mean rate towards one half. 0 turns it off.
+        Missing rate of most rows, from 0 to 1. Raising it hides more values, large ones first.
+    slope : float, default=2.0
+        Log-odds of being hidden per standard deviation of the value. Raising it makes the boundary between
+        hidden and observed values sharper. At 0 the values have no influence; below 0 small values are
+        hidden first.
+    spread : float, default=0.2
+        Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Raising it moves the mean rate towards one half. 0 gives all rows the same rate.
+
+    Attributes
+    ----------
+    model : SelfMaskingModel or None
+        Fitted parameters; None before `fit`.
+
+    See Also
+    --------
+    MCARIndependent, MCARWindow : Missing completely at random.
+    MAR : Missing at random.
+    Only : Restricts a mechanism to some columns.
 
     Examples
     --------
@@ -69,25 +88,25 @@ class MNAR(Mechanism):
         check_share("level", self.level)
         check_share("spread", self.spread)
         if not np.isfinite(self.slope):
-            raise ValueError(f"slope must be a finite number, but {self.slope!r} came. Try 2.0.")
+            raise ValueError(f"slope must be a finite number such as 2.0; got {self.slope!r}.")
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """The mechanism calibrated on the rows of X. Nothing in it is random, so `rng` is left alone."""
+        """Return a copy calibrated on the rows of X. Nothing is random, so `rng` is not used."""
         table = to_table(X)
         if len(table) == 0:
-            raise ValueError("MNAR calibrates its chances on rows, but X has none. Fit it on at least one.")
-        center, scale = centre_and_scale(table)
-        # Cells that are missing already cannot be hidden, so the rate is that among the others.
-        points = to_points(self.slope * (table - center) / scale)
-        return replace(self, model=SelfMaskingModel(center, scale, points))
+            raise ValueError("MNAR must be fitted on at least one row; got X with no rows.")
+        centre, scale = centre_and_scale(table)
+        # Values that are already missing cannot be hidden, so the rate refers to the others.
+        points = to_points(self.slope * (table - centre) / scale)
+        return replace(self, model=SelfMaskingModel(centre, scale, points))
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
     def keep(self, table: Floats, rng: Rng) -> Bools:
         if self.model is None:
-            raise unfitted(self)
-        center, scale, points = self.model.center, self.model.scale, self.model.points
-        check_columns(table, len(center))
+            raise not_fitted_error(self)
+        centre, scale, points = self.model.centre, self.model.scale, self.model.points
+        check_columns(table, len(centre))
         rates = draw_row_rates(len(table), self.level, self.spread, rng)
-        return ~draw_hidden(self.slope * deviations_from(center, table) / scale, points, rates, rng)
+        return ~draw_hidden(self.slope * deviations_from(centre, table) / scale, points, rates, rng)

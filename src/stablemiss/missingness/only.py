@@ -1,4 +1,4 @@
-"""A mechanism that reaches some columns only."""
+"""A mechanism restricted to some columns."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from stablemiss.seeding import Rng
 
 @dataclass(frozen=True, eq=False)
 class Only(Mechanism):
-    """Another mechanism on chosen columns; all other cells stay as they are.
+    """Applies another mechanism to some columns; the other columns are never hidden.
 
-    The mechanism sees the chosen columns as if they were the whole table: its level is the share hidden of these.
+    The mechanism treats these columns as if they were the whole table, so its level refers to them alone.
 
     Parameters
     ----------
     mechanism : Mechanism
-        How cells of the chosen columns get hidden.
+        Mechanism for the given columns.
     columns : sequence of int
-        Positions of the columns within reach, counted from 0.
+        Positions of the columns that can be hidden, counted from 0. More columns hide more values.
+
+    See Also
+    --------
+    Outage : Hides given columns completely.
 
     Examples
     --------
@@ -44,7 +48,7 @@ class Only(Mechanism):
 
     @property
     def level(self) -> float | None:  # type: ignore[override]
-        """The level of the mechanism within."""
+        """The level of the restricted mechanism."""
         return self.mechanism.level
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:

@@ -1,4 +1,4 @@
-"""Outage: chosen columns go dark, as when a sensor fails or a supplier stops delivering."""
+"""Outage: whole columns are hidden, as when a sensor fails or a data supplier stops delivering."""
 
 from __future__ import annotations
 
@@ -17,17 +17,21 @@ from stablemiss.seeding import Rng
 
 @dataclass(frozen=True, eq=False)
 class Outage(Mechanism):
-    """Chosen columns are hidden together in a share of the rows; all other cells stay as they are.
+    """Hides given columns together in a share of the rows.
 
-    A row loses either all of the chosen columns or none. Every row has the same chance, so there is no
-    spread of rates.
+    A row loses either all of these columns or none of them. All rows have the same probability.
 
     Parameters
     ----------
     columns : sequence of int
-        Positions of the columns that go dark, counted from 0. More columns make a larger outage.
-    level : float
-        Chance of each row to be hit, 0 to 1. Raising it darkens more rows; 1 darkens all.
+        Positions of the columns to hide, counted from 0. More columns make a larger outage.
+    level : float, default=1.0
+        Probability that a row is affected, from 0 to 1. Raising it affects more rows; 1 affects all.
+
+    See Also
+    --------
+    Only : Restricts any mechanism to some columns.
+    MCARWindow : Hides neighbouring columns, different ones in each row.
 
     Examples
     --------
@@ -43,7 +47,7 @@ class Outage(Mechanism):
         object.__setattr__(self, "columns", to_positions(self.columns))
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """This mechanism itself, once the chosen columns are found to be columns of X."""
+        """Return the mechanism itself after checking that X has the given columns."""
         check_positions(self.columns, to_table(X))
         return self
 
@@ -52,30 +56,30 @@ class Outage(Mechanism):
 
     def keep(self, table: Floats, rng: Rng) -> Bools:
         check_positions(self.columns, table)
-        is_hit = rng.random(len(table)) < self.level
+        is_affected = rng.random(len(table)) < self.level
         observed = np.ones(table.shape, dtype=bool)
-        observed[np.ix_(np.flatnonzero(is_hit), np.array(self.columns, dtype=np.int64))] = False
+        observed[np.ix_(np.flatnonzero(is_affected), np.array(self.columns, dtype=np.int64))] = False
         return observed
 
 
 def to_positions(columns: Sequence[int]) -> tuple[int, ...]:
-    """Column positions as whole numbers, or an error that says what a position is."""
+    """Convert column positions to a tuple of int; raise ValueError if that is impossible."""
     try:
         if any(isinstance(column, bool) for column in columns):
-            raise TypeError("True and False are no positions")
+            raise TypeError("True and False are not positions")
         return tuple(index(column) for column in columns)
     except TypeError as error:
         raise ValueError(
-            f"columns must be a sequence of column positions such as [0, 3], but {columns!r} came."
+            f"columns must be a sequence of column positions such as [0, 3]; got {columns!r}."
         ) from error
 
 
 def check_positions(columns: Sequence[int], table: Floats) -> None:
-    """Refuse positions of columns that the table does not have."""
+    """Raise ValueError if the table does not have one of the columns."""
     d = table.shape[1]
     absent = [column for column in columns if not 0 <= column < d]
     if absent:
         raise ValueError(
-            f"The mechanism names columns {absent}, but X has columns 0 to {d - 1}. "
-            "Name columns by their position, counted from 0."
+            f"The mechanism refers to columns {absent}, but X has columns 0 to {d - 1}. "
+            "Specify columns by position, counted from 0."
         )

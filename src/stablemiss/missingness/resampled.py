@@ -1,4 +1,4 @@
-"""Resampled: new rows get the masks that a given table had."""
+"""Resampling of the masks of an existing table."""
 
 from __future__ import annotations
 
@@ -11,27 +11,36 @@ from scipy.optimize import brentq
 from scipy.special import softmax
 
 from stablemiss.data import Bools, Floats, check_is_table, missing_cells, to_array
-from stablemiss.missingness.mechanism import Mechanism, check_columns, check_share, unfitted
+from stablemiss.missingness.mechanism import Mechanism, check_columns, check_share, not_fitted_error
 from stablemiss.seeding import Rng
 
 
 @dataclass(frozen=True, eq=False)
 class Resampled(Mechanism):
-    """Each row gets the whole mask of a row drawn with replacement from real masks.
+    """Draws the mask of each row, with replacement, from the masks of an existing table.
 
-    This keeps whatever binds the columns' missingness together, and cuts every tie between masks and values.
-    At another level the same masks are drawn with other chances, more often those with more (or fewer)
-    hidden cells; so only levels between the emptiest and the fullest mask can be reached, and no mask ever
-    comes up that did not occur. There is no spread: the masks bring their own.
+    This keeps the dependence between the columns' missingness, and removes any dependence between masks and
+    values. At another level the same masks are drawn with other probabilities: those with more (or fewer)
+    hidden values become more likely. Masks that do not occur in the table are never drawn, so the level must
+    lie between the missing rates of its most and its least complete row.
 
     Parameters
     ----------
-    masks : (n_masks, d) bool, optional
-        The masks to draw from, True = observed. None takes those of the table given to `fit`, whose entries
-        may be of any kind: only which of them are missing matters.
-    level : float, optional
-        Mean share of hidden cells. Raising it draws masks with more hidden cells more often. None draws all
-        masks equally often.
+    masks : (n_masks, d) bool, default=None
+        The masks to draw from, True = observed. None uses the masks of the table passed to `fit`, whose
+        columns may have any type.
+    level : float, default=None
+        Mean share of hidden values. Raising it makes masks with more hidden values more likely. None makes
+        all masks equally likely.
+
+    Attributes
+    ----------
+    fitted_masks : (n_masks, d) bool or None
+        The masks of the table passed to `fit`; None before `fit`, or if `masks` is given.
+
+    See Also
+    --------
+    MCARIndependent, MCARWindow : Missing completely at random, without an existing table.
 
     Examples
     --------
@@ -44,7 +53,7 @@ class Resampled(Mechanism):
 
     masks: NDArray | None = None
     level: float | None = None
-    learnt: Bools | None = field(default=None, repr=False, kw_only=True)
+    fitted_masks: Bools | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.level is not None:
@@ -53,14 +62,14 @@ class Resampled(Mechanism):
             masks = np.array(self.masks)
             if masks.dtype != bool or masks.ndim != 2 or masks.size == 0:
                 raise ValueError(
-                    "masks must be a boolean table with at least one row and one column, True = observed, "
-                    f"but {masks.dtype} of shape {masks.shape} came. For a table with NaN write "
+                    "masks must be a boolean table with at least one row and one column, True = observed; "
+                    f"got {masks.dtype} of shape {masks.shape}. For a table with NaN, use "
                     "Resampled().fit(table, rng)."
                 )
             object.__setattr__(self, "masks", masks)
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
-        """The mechanism with the masks of X, or this mechanism itself where masks were given. `rng` is left alone."""
+        """Return a copy with the masks of X, or the mechanism itself if it has `masks`. `rng` is not used."""
         array = to_array(X)
         observed = ~missing_cells(array if array.dtype.kind in "fiub" else array.astype(object))
         check_is_table(observed)
@@ -68,39 +77,41 @@ class Resampled(Mechanism):
             check_columns(observed, self.masks.shape[1])
             return self
         if len(observed) == 0:
-            raise ValueError("Resampled draws from the masks of X, but X has no rows. Give it at least one.")
-        return replace(self, learnt=observed)
+            raise ValueError("Resampled must be fitted on at least one row, but X has no rows.")
+        return replace(self, fitted_masks=observed)
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
     def keep(self, table: Floats, rng: Rng) -> Bools:
-        masks = self.learnt if self.masks is None else self.masks
+        masks = self.fitted_masks if self.masks is None else self.masks
         if masks is None:
-            raise unfitted(self)
+            raise not_fitted_error(self)
         check_columns(table, masks.shape[1])
-        chances = None if self.level is None else _tilted_chances(masks, self.level)
-        return masks[rng.choice(len(masks), size=len(table), p=chances)]
+        probabilities = None if self.level is None else _tilted_probabilities(masks, self.level)
+        return masks[rng.choice(len(masks), size=len(table), p=probabilities)]
 
 
-def _tilted_chances(masks: Bools, level: float) -> Floats:
-    """Chances (n_masks,) of the masks under which the mean share of hidden cells is `level`.
+def _tilted_probabilities(masks: Bools, level: float) -> Floats:
+    """Probabilities (n_masks,) of the masks for which the mean share of hidden values is `level`.
 
-    Of all such chances these, proportional to exp(tilt · hidden share), are the closest to equal ones.
+    They are proportional to exp(tilt · hidden share) (exponential tilting), which of all such probabilities
+    has the smallest Kullback-Leibler divergence from uniform ones.
     """
     shares = (~masks).mean(axis=1)
-    # A level such as 1 / 3 may be off by rounding.
+    # A level such as 1 / 3 may have a rounding error.
     if not shares.min() - 1e-9 <= level <= shares.max() + 1e-9:
         raise ValueError(
-            f"Resampled only draws masks that occurred, and these hide {shares.min():.3g} to "
-            f"{shares.max():.3g} of a row; it cannot hide {level:.3g} on average. Choose a level in between, "
-            "or another mechanism."
+            f"level must lie between the smallest and the largest share of hidden values in the masks, "
+            f"{shares.min():.3g} and {shares.max():.3g}; got {level:.3g}. Choose a level in between, or "
+            "another mechanism."
         )
 
     def mean_share(tilt: float) -> float:
         return float(softmax(tilt * shares) @ shares)
 
-    # Shares differ by at least one cell, so at these tilts only the emptiest or the fullest masks are left.
+    # Different shares differ by at least one value, so at these tilts only the masks with the smallest or
+    # the largest share have a positive probability.
     limit = 50.0 * masks.shape[1]
     target = np.clip(level, mean_share(-limit), mean_share(limit))
     return softmax(brentq(lambda tilt: mean_share(tilt) - target, -limit, limit) * shares)

@@ -1,4 +1,4 @@
-"""A Gaussian mixture on incomplete rows: fitting by EM, and what it expects of the cells that are missing."""
+"""Gaussian mixtures for incomplete rows: fitting by EM, and conditional expectations of missing values."""
 
 from stablemiss.mixture.conditional import GaussianMixture
 from stablemiss.mixture.em import Rows

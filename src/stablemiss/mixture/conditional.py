@@ -1,4 +1,4 @@
-"""A Gaussian mixture asked about rows with holes: densities of what is there, expectations of what is not.
+"""Gaussian mixture for incomplete rows: density of the observed values, expectation of the missing ones.
 
 For one component and one mask, o = observed and m = missing, with covariance Σ and precision Λ = Σ⁻¹:
 
@@ -6,8 +6,8 @@ For one component and one mask, o = observed and m = missing, with covariance Σ
     Cov[x_m | x_o] = Σ_mm − Σ_mo Σ_oo⁻¹ Σ_om = Λ_mm⁻¹
     log|Σ_oo| = log|Σ| + log|Λ_mm|
 
-Either column of formulas needs one factored block, of the observed or of the missing columns; the smaller is
-taken, so a row costs at most (d/2)³ whatever is missing.
+The first form factorises the block of the observed columns, the second that of the missing columns. The
+smaller block is used, so a row costs at most (d/2)³ operations for any mask.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from stablemiss.mixture.workers import Workers
 
 @dataclass(frozen=True)
 class Posterior:
-    """What the components say about the rows of one block.
+    """Densities and conditional means of the rows of one block, for each component.
 
     Attributes
     ----------
     log_joint : (K, R)
-        log weight + log density of the observed cells, per component.
+        Log weight + log density of the observed values, per component.
     deviation : (K, R, d)
-        E[x | x_o, component] − mean of the component; at observed cells just x − mean.
+        E[x | x_o, component] − mean of the component; x − mean for observed values.
     factor : (K, U, b, b)
-        Cholesky factor per component and distinct mask, of Σ_oo or of Λ_mm.
-    cells : (U, b · b) int64
-        Where the numbers of a block stand in a (d, d) matrix laid out in a row.
+        Cholesky factor of Σ_oo or of Λ_mm, per component and distinct mask.
+    positions : (U, b · b) int64
+        Positions of the entries of a block in a flattened (d, d) matrix.
     block : Block
-        Which rows these are.
+        The rows.
     components : Components
-        Whose answer it is.
+        The mixture.
     """
 
     log_joint: torch.Tensor
     deviation: torch.Tensor
     factor: torch.Tensor
-    cells: torch.Tensor
+    positions: torch.Tensor
     block: Block
     components: Components
 
-    def inverses(self, chosen: torch.Tensor) -> torch.Tensor:
-        """Inverted blocks (n, b · b), Σ_oo⁻¹ or Λ_mm⁻¹, of some of the K · U pairs of component and mask."""
+    def inverses(self, pairs: torch.Tensor) -> torch.Tensor:
+        """Inverse blocks (n, b · b), Σ_oo⁻¹ or Λ_mm⁻¹, of some of the K · U pairs of component and mask."""
         k, n_patterns, b, _ = self.factor.shape
-        # The factors are laid out by columns: transposed, each is a contiguous row to be picked as a whole.
-        rows = self.factor.mT.reshape(k * n_patterns, b * b).index_select(0, chosen)
-        return torch.cholesky_inverse(rows.reshape(len(chosen), b, b).mT).mT.reshape(len(chosen), b * b)
+        # The factors are stored by column. Transposed, each is a contiguous row that can be selected at once.
+        rows = self.factor.mT.reshape(k * n_patterns, b * b).index_select(0, pairs)
+        return torch.cholesky_inverse(rows.reshape(len(pairs), b, b).mT).mT.reshape(len(pairs), b * b)
 
 
 class Components:
-    """A mixture's parameters as float64 tensors with all that every block needs computed once."""
+    """Parameters of a mixture as float64 tensors, with their Cholesky factors, inverses and determinants."""
 
     def __init__(self, log_weights: torch.Tensor, means: torch.Tensor, covariances: torch.Tensor):
         self.log_weights, self.means, self.covariances = log_weights, means, covariances
@@ -70,47 +70,49 @@ class Components:
         self.log_dets = 2 * self.factors.diagonal(dim1=1, dim2=2).log().sum(dim=1)
 
     def posterior(self, block: Block, values: torch.Tensor, mask: torch.Tensor) -> Posterior:
-        """Densities and conditional means for the rows of `block`; values (R, d), mask (R, d) are theirs."""
+        """Densities and conditional means of the rows of `block`, with values (R, d) and mask (R, d)."""
         k, d = self.means.shape
         n_patterns, b = block.columns.shape
         deviation = torch.where(mask, values - self.means[:, None], 0.0)
         matrices = self.covariances if block.observed else self.precisions
-        cells = (block.columns[:, :, None] * d + block.columns[:, None, :]).reshape(n_patterns, b * b)
-        chosen = matrices.reshape(k, d * d).gather(1, cells.reshape(-1).expand(k, -1))
-        factor, _ = torch.linalg.cholesky_ex(chosen.reshape(k, n_patterns, b, b))
+        positions = (block.columns[:, :, None] * d + block.columns[:, None, :]).reshape(n_patterns, b * b)
+        blocks = matrices.reshape(k, d * d).gather(1, positions.reshape(-1).expand(k, -1))
+        factor, _ = torch.linalg.cholesky_ex(blocks.reshape(k, n_patterns, b, b))
         log_det = 2 * factor.diagonal(dim1=2, dim2=3).log().sum(dim=2)[:, block.pattern]
-        # One factor per row; a copy only where several rows share one.
+        # One factor per row; copied only if several rows share a mask.
         per_row = factor if n_patterns == len(values) else factor[:, block.pattern]
-        where = block.columns[block.pattern].expand(k, -1, -1)
+        columns = block.columns[block.pattern].expand(k, -1, -1)
         if block.observed:
-            seen = deviation.gather(2, where)
-            solved = _solve(per_row, seen)
-            distance = (seen * solved).sum(dim=2)
-            deviation = torch.zeros_like(deviation).scatter_(2, where, solved) @ self.covariances
+            observed = deviation.gather(2, columns)
+            solved = _solve(per_row, observed)
+            distance = (observed * solved).sum(dim=2)
+            deviation = torch.zeros_like(deviation).scatter_(2, columns, solved) @ self.covariances
         else:
-            pull = deviation @ self.precisions
-            distance = (deviation * pull).sum(dim=2)
-            unseen = pull.gather(2, where)
-            solved = _solve(per_row, unseen)
-            distance = distance - (unseen * solved).sum(dim=2)
+            product = deviation @ self.precisions
+            distance = (deviation * product).sum(dim=2)
+            missing = product.gather(2, columns)
+            solved = _solve(per_row, missing)
+            distance = distance - (missing * solved).sum(dim=2)
             log_det = log_det + self.log_dets[:, None]
-            deviation = deviation.scatter(2, where, -solved)
+            deviation = deviation.scatter(2, columns, -solved)
         n_observed = mask.sum(dim=1, dtype=values.dtype)
         log_density = -0.5 * (n_observed * math.log(2 * math.pi) + log_det + distance)
-        return Posterior(self.log_weights[:, None] + log_density, deviation, factor, cells, block, self)
+        log_joint = self.log_weights[:, None] + log_density
+        return Posterior(log_joint, deviation, factor, positions, block, self)
 
 
 class ConditionalCovariances:
-    """Cov[x | x_o, component], (d, d) for each component and distinct mask of a block, never written out.
+    """Cov[x | x_o, component] for each component and distinct mask of a block, without storing the matrices.
 
     Parameters
     ----------
     posterior : Posterior
+        Result of `Components.posterior`.
 
     Attributes
     ----------
     missing : (U, d) bool
-        The cells that are not observed; all others have no variance left.
+        Missing columns of each mask; the conditional variance of the others is zero.
     """
 
     def __init__(self, posterior: Posterior):
@@ -118,43 +120,43 @@ class ConditionalCovariances:
         k, d = self._components.means.shape
         n_patterns, b = block.columns.shape
         self._factor, self._columns = posterior.factor, block.columns
-        listed = torch.zeros(n_patterns, d, dtype=torch.bool).scatter_(1, block.columns, True)
-        self._is_observed, self.missing = block.observed, ~listed if block.observed else listed
+        in_block = torch.zeros(n_patterns, d, dtype=torch.bool).scatter_(1, block.columns, True)
+        self._is_observed, self.missing = block.observed, ~in_block if block.observed else in_block
         if block.observed:
-            # With Σ_oo = L Lᵀ and W = L⁻¹ Σ_o: the covariance is Σ − Wᵀ W.
-            rows = self._listed(self._components.covariances)
+            # With Σ_oo = L Lᵀ and W = L⁻¹ Σ_o, the covariance is Σ − Wᵀ W.
+            rows = self._block_rows(self._components.covariances)
             self._half = torch.linalg.solve_triangular(posterior.factor, rows, upper=False)
         else:
-            every = torch.arange(k * n_patterns)
-            inverses = posterior.inverses(every).reshape(k, n_patterns, b * b)
-            # A complete row has none: one number that counts for nothing keeps the shapes alike.
+            all_pairs = torch.arange(k * n_patterns)
+            inverses = posterior.inverses(all_pairs).reshape(k, n_patterns, b * b)
+            # Complete rows have an empty block; a dummy zero lets `gather` work for them too.
             self._inverse = inverses if b else torch.zeros(k, n_patterns, 1, dtype=inverses.dtype)
-            # Where a column stands in the block; zero, and never used, for those that are not in it.
-            self._place = torch.zeros(n_patterns, d, dtype=torch.int64)
-            self._place.scatter_(1, block.columns, torch.arange(b).expand(n_patterns, -1))
+            # Position of each column in the block; zero, and never used, for columns outside the block.
+            self._index = torch.zeros(n_patterns, d, dtype=torch.int64)
+            self._index.scatter_(1, block.columns, torch.arange(b).expand(n_patterns, -1))
 
     def of_pairs(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """Covariances (K, U, n) of columns left[i] and right[i]."""
         if self._is_observed:
-            whole = self._components.covariances[:, None, left, right]
-            found = whole - (self._half[..., left] * self._half[..., right]).sum(dim=2)
+            unconditional = self._components.covariances[:, None, left, right]
+            covariances = unconditional - (self._half[..., left] * self._half[..., right]).sum(dim=2)
         else:
-            cells = self._place[:, left] * self._columns.shape[1] + self._place[:, right]
-            found = self._inverse.gather(2, cells.expand(len(self._inverse), -1, -1))
-        return torch.where(self.missing[:, left] & self.missing[:, right], found, 0.0)
+            positions = self._index[:, left] * self._columns.shape[1] + self._index[:, right]
+            covariances = self._inverse.gather(2, positions.expand(len(self._inverse), -1, -1))
+        return torch.where(self.missing[:, left] & self.missing[:, right], covariances, 0.0)
 
     def times(self, matrices: torch.Tensor) -> torch.Tensor:
-        """Each component's covariances times its (d, r) of `matrices` (K, d, r): (K, U, d, r)."""
+        """Covariances of each component times its matrix in `matrices` (K, d, r), (K, U, d, r)."""
         if self._is_observed:
-            whole = (self._components.covariances @ matrices)[:, None]
-            found = whole - self._half.mT @ (self._half @ matrices[:, None])
-            return torch.where(self.missing[..., None], found, 0.0)
+            unconditional = (self._components.covariances @ matrices)[:, None]
+            product = unconditional - self._half.mT @ (self._half @ matrices[:, None])
+            return torch.where(self.missing[..., None], product, 0.0)
         n_patterns, b = self._columns.shape
         inverse = self._inverse[..., : b * b].reshape(len(matrices), n_patterns, b, b)
-        return self._spread(inverse @ self._listed(matrices))
+        return self._pad(inverse @ self._block_rows(matrices))
 
     def draw(self, noise: torch.Tensor) -> torch.Tensor:
-        """Deviations from the conditional mean, (K, U, d, S), that have these covariances.
+        """Draw deviations from the conditional mean, (K, U, d, S), with these covariances.
 
         Parameters
         ----------
@@ -163,54 +165,60 @@ class ConditionalCovariances:
 
         Notes
         -----
-        For u ~ N(0, Σ), what the observed cells of u do not tell of the others has just this mechanism:
+        For u ~ N(0, Σ), the residual of u_m after regression on u_o has this distribution:
         u_m − Σ_mo Σ_oo⁻¹ u_o = Λ_mm⁻¹ (Λ u)_m.
         """
         factors = self._components.factors
         if self._is_observed:
-            whole = factors @ noise
+            unconditional = factors @ noise
         else:
-            whole = torch.linalg.solve_triangular(factors.mT, noise[None], upper=True)
-        own = torch.linalg.solve_triangular(self._factor, self._listed(whole), upper=False)
+            unconditional = torch.linalg.solve_triangular(factors.mT, noise[None], upper=True)
+        solved = torch.linalg.solve_triangular(self._factor, self._block_rows(unconditional), upper=False)
         if self._is_observed:
-            return torch.where(self.missing[..., None], whole[:, None] - self._half.mT @ own, 0.0)
-        return self._spread(torch.linalg.solve_triangular(self._factor.mT, own, upper=True))
+            return torch.where(self.missing[..., None], unconditional[:, None] - self._half.mT @ solved, 0.0)
+        return self._pad(torch.linalg.solve_triangular(self._factor.mT, solved, upper=True))
 
-    def _listed(self, matrices: torch.Tensor) -> torch.Tensor:
-        """The rows of `matrices` (K, d, r) that belong to the block's columns, (K, U, b, r)."""
+    def _block_rows(self, matrices: torch.Tensor) -> torch.Tensor:
+        """The rows of `matrices` (K, d, r) that belong to the columns of the block, (K, U, b, r)."""
         k, _, r = matrices.shape
         return matrices.index_select(1, self._columns.reshape(-1)).reshape(k, *self._columns.shape, r)
 
-    def _spread(self, numbers: torch.Tensor) -> torch.Tensor:
-        """Numbers (K, U, b, r) of the missing columns among zeros, (K, U, d, r)."""
+    def _pad(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Numbers (K, U, b, r) of the missing columns, padded with zeros to (K, U, d, r)."""
         k, n_patterns, _, r = numbers.shape
-        spread = torch.zeros(k, n_patterns, self.missing.shape[1], r, dtype=numbers.dtype)
-        return spread.scatter_(2, self._columns[None, :, :, None].expand_as(numbers), numbers)
+        padded = torch.zeros(k, n_patterns, self.missing.shape[1], r, dtype=numbers.dtype)
+        return padded.scatter_(2, self._columns[None, :, :, None].expand_as(numbers), numbers)
 
 
 def _solve(factor: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """x with A x = right, (…, b), for A given by its Cholesky factor (…, b, b)."""
+    """Solve A x = right for x, (…, b), with A given by its Cholesky factor (…, b, b)."""
     half = torch.linalg.solve_triangular(factor, right[..., None], upper=False)
     return torch.linalg.solve_triangular(factor.mT, half, upper=True)[..., 0]
 
 
 @dataclass(frozen=True)
 class GaussianMixture:
-    """A mixture of Gaussians over d columns that answers for any mask.
+    """A mixture of Gaussians over d columns, with conditional expectations for any mask.
 
     Parameters
     ----------
     weights : (K,)
-        Shares of the components, summing to one.
+        Component weights; their sum is one.
     means : (K, d)
+        Component means.
     covariances : (K, d, d)
-        Positive definite.
+        Component covariances, positive definite.
+
+    See Also
+    --------
+    MixtureFit : Fits a mixture to incomplete rows.
+    Uncertainty : Expected errors of its predictions.
 
     Examples
     --------
-    >>> pair = GaussianMixture(np.ones(1), np.zeros((1, 2)), np.array([[[1.0, 0.5], [0.5, 1.0]]]))
-    >>> seen = np.array([[2.0, 0.0]]), np.array([[True, False]])
-    >>> pair.conditional_mean(*seen).tolist()
+    >>> mixture = GaussianMixture(np.ones(1), np.zeros((1, 2)), np.array([[[1.0, 0.5], [0.5, 1.0]]]))
+    >>> values, mask = np.array([[2.0, 0.0]]), np.array([[True, False]])
+    >>> mixture.conditional_mean(values, mask).tolist()
     [[2.0, 1.0]]
     """
 
@@ -225,70 +233,75 @@ class GaussianMixture:
     def components(self) -> Components:
         return Components(*map(torch.from_numpy, (np.log(self.weights), self.means, self.covariances)))
 
-    def ask(
+    def evaluate(
         self,
         values: NDArray,
         mask: NDArray,
         width: int,
-        answer: Callable[[Posterior], torch.Tensor],
+        function: Callable[[Posterior], torch.Tensor],
         numbers_per_cell: int = 1,
     ) -> Floats:
-        """(n, width) numbers, `answer` giving those of one block's rows.
+        """Apply `function` to the posterior of each block of rows; the results have shape (n, width).
 
         Parameters
         ----------
         values, mask : (n, d)
             mask True = observed; values elsewhere have no influence.
         width : int
-        answer : Posterior of R rows -> (R, width)
-        numbers_per_cell : int
-            How many numbers `answer` holds for each cell and component at once; more make smaller blocks.
+            Number of columns of the result.
+        function : callable
+            Posterior of R rows -> (R, width).
+        numbers_per_cell : int, default=1
+            Memory needed by `function`, in numbers per component, row and column. Raising it makes the
+            blocks smaller.
         """
         values, mask = np.asarray(values), np.asarray(mask, dtype=bool)
         patterns = Patterns(mask)
-        answers = np.empty((len(mask), width))
+        results = np.empty((len(mask), width))
 
-        def work(blocks: Sequence[Block]) -> None:
+        def process(blocks: Sequence[Block]) -> None:
             for block in blocks:
-                # Picked block by block: a sorted copy of a long table would double its memory.
+                # Rows are selected block by block: a sorted copy of the table would double the memory.
                 rows = patterns.order[block.rows]
-                seen = mask[rows]
-                table = np.where(seen, values[rows], 0.0)
-                posterior = components.posterior(block, torch.from_numpy(table), torch.from_numpy(seen))
-                answers[rows] = answer(posterior).numpy()
+                block_mask = mask[rows]
+                block_values = np.where(block_mask, values[rows], 0.0)
+                posterior = components.posterior(
+                    block, torch.from_numpy(block_values), torch.from_numpy(block_mask)
+                )
+                results[rows] = function(posterior).numpy()
 
         with Workers() as workers:
             components = self.components()
-            workers.map(patterns.blocks(self.n_components * numbers_per_cell), work)
-        return answers
+            workers.map(patterns.blocks(self.n_components * numbers_per_cell), process)
+        return results
 
     def conditional_mean(self, values: NDArray, mask: Bools, columns: NDArray | None = None) -> Floats:
-        """E[x_columns | observed cells], (n, len(columns)); an observed column is its own mean.
+        """E[x_columns | observed values], (n, len(columns)); observed values are returned unchanged.
 
         Parameters
         ----------
         values, mask : (n, d)
             mask True = observed; values elsewhere have no influence.
-        columns : array of int, optional
-            Which columns are wanted; all by default.
+        columns : array of int, default=None
+            Columns to return. None returns all columns.
         """
-        wanted = torch.arange(self.means.shape[1]) if columns is None else torch.as_tensor(columns)
-        means = torch.from_numpy(self.means)[:, None, wanted]
+        selected = torch.arange(self.means.shape[1]) if columns is None else torch.as_tensor(columns)
+        means = torch.from_numpy(self.means)[:, None, selected]
 
-        def answer(posterior: Posterior) -> torch.Tensor:
-            share = posterior.log_joint.softmax(dim=0)
-            return (share[..., None] * (means + posterior.deviation[..., wanted])).sum(dim=0)
+        def mean(posterior: Posterior) -> torch.Tensor:
+            responsibility = posterior.log_joint.softmax(dim=0)
+            return (responsibility[..., None] * (means + posterior.deviation[..., selected])).sum(dim=0)
 
-        return self.ask(values, mask, len(wanted), answer)
+        return self.evaluate(values, mask, len(selected), mean)
 
     def responsibilities(self, values: NDArray, mask: Bools) -> Floats:
-        """P(component | observed cells), (n, K)."""
-        return self.ask(values, mask, self.n_components, lambda p: p.log_joint.softmax(dim=0).T)
+        """P(component | observed values), (n, K)."""
+        return self.evaluate(values, mask, self.n_components, lambda p: p.log_joint.softmax(dim=0).T)
 
     def log_joint(self, values: NDArray, mask: Bools) -> Floats:
-        """log weight + log density of the observed cells under each component, (n, K)."""
-        return self.ask(values, mask, self.n_components, lambda p: p.log_joint.T)
+        """Log weight + log density of the observed values under each component, (n, K)."""
+        return self.evaluate(values, mask, self.n_components, lambda p: p.log_joint.T)
 
     def log_likelihood(self, values: NDArray, mask: Bools) -> Floats:
-        """log density of each row's observed cells, (n,); 0 for a row with none."""
-        return self.ask(values, mask, 1, lambda p: p.log_joint.logsumexp(dim=0)[:, None])[:, 0]
+        """Log density of the observed values of each row, (n,); 0 for a row with no observed values."""
+        return self.evaluate(values, mask, 1, lambda p: p.log_joint.logsumexp(dim=0)[:, None])[:, 0]

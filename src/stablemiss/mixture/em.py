@@ -1,14 +1,16 @@
-"""EM for a full-covariance Gaussian mixture on the observed cells of (x, y).
+"""EM for a full-covariance Gaussian mixture on the observed values of (x, y).
 
-Under MCAR and MAR the likelihood of the observed cells does not contain the mask (Rubin's ignorability), so
-the fitted mixture does not depend on the mechanism that hid the rest, and E[y | x_o] follows for every mask.
+Under MCAR and MAR the likelihood of the observed values does not contain the mask (Rubin's ignorability).
+The fitted mixture therefore does not depend on the missingness mechanism, and it gives E[y | x_o] for every
+mask.
 
-Three things keep it accurate and quick:
+Three techniques make it accurate and fast:
 
-- Each component's regression of y on x is shrunk towards the regression all components share, by as much as
-  the data say (variance components, updated within EM). A component with few rows would otherwise fit noise.
-- The covariance of x gets a ridge worth `ridge` rows of unit variance, so it fades with a component's size.
-- SQUAREM steps in the Cholesky coordinates (always a valid covariance) take a fraction of EM's steps.
+- Each component's regression of y on x is shrunk towards a regression shared by all components. The amount
+  of shrinkage is estimated within EM (variance components). Otherwise components with few rows would overfit.
+- The covariance of x gets a ridge equivalent to `ridge` rows of unit variance, so its influence decreases
+  with the size of the component.
+- SQUAREM steps in Cholesky coordinates (which always give a valid covariance) need far fewer steps than EM.
 """
 
 from __future__ import annotations
@@ -26,25 +28,28 @@ from stablemiss.mixture.conditional import Components, GaussianMixture
 from stablemiss.mixture.patterns import Block, Patterns
 from stablemiss.mixture.workers import Workers
 
-# The least variance of regression coefficients.
-LEAST = 1e-12
-# A share of a row in a component below which its conditional covariance is left out of the sums.
-NEGLIGIBLE = 1e-9
+# Lower bound of the variance of regression coefficients.
+MIN_VARIANCE = 1e-12
+# Rows with a smaller weight in a component do not contribute to its sum of conditional covariances.
+MIN_RESPONSIBILITY = 1e-9
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """What EM moves: K components over d columns, the last t of which are targets.
+    """Parameters fitted by EM: K components over d columns, the last t of which are targets.
 
     Attributes
     ----------
     log_weights : (K,)
+        Log of the component weights.
     means : (K, d)
+        Component means.
     covariances : (K, d, d)
+        Component covariances.
     log_between : ()
-        log variance of the components' regression coefficients around the shared ones.
+        Log variance of the components' regression coefficients around the shared ones.
     log_shared : ()
-        log variance of the shared regression coefficients around zero.
+        Log variance of the shared regression coefficients around zero.
     """
 
     log_weights: torch.Tensor
@@ -61,45 +66,46 @@ class Parameters:
     def components(self) -> Components:
         return Components(self.log_weights, self.means, self.covariances)
 
-    def is_sound(self) -> bool:
-        """Can every covariance, and so every block of it, be inverted with digits to spare?"""
+    def is_well_conditioned(self) -> bool:
+        """Whether every covariance, and therefore every block of it, can be inverted accurately."""
         if not torch.isfinite(self.covariances).all():
             return False
         eigenvalues = torch.linalg.eigvalsh(self.covariances)
         return bool((eigenvalues[:, 0] > 1e-10 * eigenvalues[:, -1]).all())
 
     def coordinates(self) -> torch.Tensor:
-        """All numbers in one unconstrained vector: covariances as Cholesky factors with a log diagonal."""
+        """All parameters as one unconstrained vector; covariances as Cholesky factors with a log diagonal."""
         factor = torch.linalg.cholesky(self.covariances)
         log_diagonal = torch.diag_embed(factor.diagonal(dim1=1, dim2=2).log())
         factor = factor.tril(-1) + log_diagonal
-        parts = (self.log_weights, self.means, factor, self.log_between, self.log_shared)
-        return torch.cat([part.reshape(-1) for part in parts])
+        tensors = (self.log_weights, self.means, factor, self.log_between, self.log_shared)
+        return torch.cat([tensor.reshape(-1) for tensor in tensors])
 
     def at(self, coordinates: torch.Tensor) -> Parameters:
-        """The parameters with the shape of these that stand at `coordinates`."""
+        """Parameters of the same shape with the given `coordinates`; the inverse of `coordinates()`."""
         sizes = [getattr(self, field.name).numel() for field in fields(self)]
         weights, means, factors, between, shared = coordinates.split(sizes)
         factors = factors.reshape(self.covariances.shape)
         lower = factors.tril(-1) + torch.diag_embed(factors.diagonal(dim1=1, dim2=2).exp())
         means = means.reshape(self.means.shape)
-        # No likelihood guards the two variances against a leap too far.
-        between, shared = (part[0].clamp(math.log(LEAST), -math.log(LEAST)) for part in (between, shared))
+        # The likelihood does not depend on the two variances, so it cannot prevent extreme extrapolations.
+        limit = -math.log(MIN_VARIANCE)
+        between, shared = (tensor[0].clamp(-limit, limit) for tensor in (between, shared))
         return Parameters(weights.log_softmax(dim=0), means, lower @ lower.mT, between, shared)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Expected sufficient statistics of some rows under a mixture, deviations taken from its means.
+    """Expected sufficient statistics of some rows under a mixture. Deviations are from the component means.
 
     Attributes
     ----------
     weight : (K,)
-        Rows' weights times their probability of belonging to each component.
+        Sum of the row weights times the responsibility of each component.
     first : (K, d)
-        Weighted deviations.
+        Weighted sum of deviations.
     second : (K, d, d)
-        Weighted products of deviations, the conditional covariances of missing cells included.
+        Weighted sum of products of deviations, including the conditional covariances of missing values.
     log_likelihood : float
         Weighted mean over the rows.
     """
@@ -111,7 +117,7 @@ class Sums:
 
 
 class Rows:
-    """Incomplete rows laid out for EM: sorted so that equal work is side by side.
+    """Incomplete rows prepared for EM: sorted so that rows with equal masks are adjacent.
 
     Parameters
     ----------
@@ -120,7 +126,7 @@ class Rows:
     mask : (n, d)
         True = observed.
     weight : (n,)
-        How much each row counts.
+        Sample weights.
     """
 
     def __init__(self, values: Floats, mask: Bools, weight: Floats):
@@ -136,7 +142,7 @@ class Rows:
         return len(self.values)
 
     def blocks(self, n_components: int) -> list[Block]:
-        """The rows cut into blocks of work; cut once for each number of components."""
+        """The rows split into blocks. The result is cached for the last number of components."""
         if n_components not in self._blocks:
             self._blocks = {n_components: self._patterns.blocks(n_components)}
         return self._blocks[n_components]
@@ -145,28 +151,28 @@ class Rows:
         return Rows(self.values.numpy()[index], self.mask.numpy()[index], self.weight.numpy()[index])
 
     def reweighted(self, factor: float) -> Rows:
-        """The same rows, all weights multiplied by `factor`."""
+        """The same rows with all weights multiplied by `factor`."""
         rows = copy(self)
         rows.weight = self.weight * factor
         return rows
 
     def joined(self, other: Rows) -> Rows:
-        """These rows and the others, each row counting by its own weight."""
+        """These rows followed by those of `other`, with their weights."""
         pairs = ((self.values, other.values), (self.mask, other.mask), (self.weight, other.weight))
         return Rows(*(torch.cat(pair).numpy() for pair in pairs))
 
     def log_density(self, parameters: Parameters, workers: Workers) -> torch.Tensor:
-        """log density of each row's observed cells, (n,), in the sorted order."""
+        """Log density of the observed values of each row, (n,), in the sorted order."""
         components = parameters.components()
-        result = torch.empty(len(self), dtype=torch.float64)
+        log_density = torch.empty(len(self), dtype=torch.float64)
 
-        def work(blocks: Sequence[Block]) -> None:
+        def process(blocks: Sequence[Block]) -> None:
             for block in blocks:
                 posterior = components.posterior(block, self.values[block.rows], self.mask[block.rows])
-                result[block.rows] = posterior.log_joint.logsumexp(dim=0)
+                log_density[block.rows] = posterior.log_joint.logsumexp(dim=0)
 
-        workers.map(self.blocks(len(components.means)), work)
-        return result
+        workers.map(self.blocks(len(components.means)), process)
+        return log_density
 
     def log_likelihood(self, parameters: Parameters, workers: Workers) -> float:
         """Weighted mean of `log_density`."""
@@ -178,43 +184,43 @@ def expect(rows: Rows, parameters: Parameters, workers: Workers) -> Sums:
     components = parameters.components()
     k, d = parameters.means.shape
 
-    def work(blocks: Sequence[Block]) -> tuple[torch.Tensor, ...]:
+    def process(blocks: Sequence[Block]) -> tuple[torch.Tensor, ...]:
         weight, first, second, total = _zeros(k), _zeros(k, d), _zeros(k, d, d), _zeros()
-        # Conditional covariances are scattered Λ_mm⁻¹, or Σ − Σ P Σ with P the scattered Σ_oo⁻¹. Both are
-        # linear in the inverse, so the inverses are summed first and Σ · Σ is applied once at the end.
+        # A conditional covariance is Λ_mm⁻¹ padded with zeros, or Σ − Σ P Σ with P the padded Σ_oo⁻¹. Both
+        # are linear in the inverse, so the inverses are summed first and Σ · Σ is applied once at the end.
         from_missing, from_observed, observed_weight = _zeros(k * d * d), _zeros(k * d * d), _zeros(k)
         for block in blocks:
             posterior = components.posterior(block, rows.values[block.rows], rows.mask[block.rows])
             row_weight = rows.weight[block.rows]
             log_density = posterior.log_joint.logsumexp(dim=0)
             total += log_density @ row_weight
-            share = (posterior.log_joint - log_density).exp() * row_weight
-            weighted = share[..., None] * posterior.deviation
-            weight += share.sum(dim=1)
+            responsibility = (posterior.log_joint - log_density).exp() * row_weight
+            weighted = responsibility[..., None] * posterior.deviation
+            weight += responsibility.sum(dim=1)
             first += weighted.sum(dim=1)
             second += weighted.mT @ posterior.deviation
             n_patterns = len(block.columns)
             if n_patterns < len(row_weight):
-                share = _zeros(k, n_patterns).index_add_(1, block.pattern, share)
+                responsibility = _zeros(k, n_patterns).index_add_(1, block.pattern, responsibility)
             if block.observed:
-                observed_weight += share.sum(dim=1)
-            # Most rows clearly belong to one component; inverses that would count for nothing are not made.
-            chosen = torch.nonzero(share.reshape(-1) > NEGLIGIBLE)[:, 0]
-            inverses = posterior.inverses(chosen) * share.reshape(-1)[chosen, None]
-            cells = posterior.cells.index_select(0, chosen % n_patterns)
-            cells += (chosen // n_patterns * (d * d))[:, None]
+                observed_weight += responsibility.sum(dim=1)
+            # Most rows clearly belong to one component, so inverses of negligible weight are not computed.
+            pairs = torch.nonzero(responsibility.reshape(-1) > MIN_RESPONSIBILITY)[:, 0]
+            inverses = posterior.inverses(pairs) * responsibility.reshape(-1)[pairs, None]
+            positions = posterior.positions.index_select(0, pairs % n_patterns)
+            positions += (pairs // n_patterns * (d * d))[:, None]
             sums = from_observed if block.observed else from_missing
-            sums.index_add_(0, cells.reshape(-1), inverses.reshape(-1))
+            sums.index_add_(0, positions.reshape(-1), inverses.reshape(-1))
         return weight, first, second, from_missing, from_observed, observed_weight, total
 
-    shares = workers.map(rows.blocks(k), work)
+    chunks = workers.map(rows.blocks(k), process)
     weight, first, second, from_missing, from_observed, observed_weight, total = (
-        torch.stack(parts).sum(dim=0) for parts in zip(*shares, strict=True)
+        torch.stack(tensors).sum(dim=0) for tensors in zip(*chunks, strict=True)
     )
     covariances = parameters.covariances
-    spread = observed_weight[:, None, None] * covariances
-    spread = spread - covariances @ from_observed.reshape(k, d, d) @ covariances
-    second = second + spread + from_missing.reshape(k, d, d)
+    conditional = observed_weight[:, None, None] * covariances
+    conditional = conditional - covariances @ from_observed.reshape(k, d, d) @ covariances
+    second = second + conditional + from_missing.reshape(k, d, d)
     return Sums(weight, first, second, float(total / rows.weight.sum()))
 
 
@@ -225,16 +231,16 @@ def maximise(sums: Sums, parameters: Parameters, n_targets: int, ridge: float) -
     scatter = sums.second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]
     scatter = (scatter + scatter.mT) / 2
     d = scatter.shape[1] - n_targets
-    # `ridge` rows of unit variance join each component, so an empty one falls back on the identity.
-    rows = (weight + ridge)[:, None, None]
+    # The ridge adds `ridge` rows of unit variance to each component, so an empty one gets the identity.
+    n_rows = (weight + ridge)[:, None, None]
     scatter_x = scatter[:, :d, :d] + ridge * _eye(d)
-    covariance_x = scatter_x / rows
+    covariance_x = scatter_x / n_rows
     if n_targets == 0:
         covariances, between, shared = covariance_x, parameters.log_between, parameters.log_shared
     else:
         coef, residual, between, shared = _pooled_regressions(scatter_x, scatter, parameters, n_targets)
         covariance_xy = covariance_x @ coef
-        residual = (residual + ridge * 1e-2 * _eye(n_targets)) / rows
+        residual = (residual + ridge * 1e-2 * _eye(n_targets)) / n_rows
         covariance_y = coef.mT @ covariance_xy + residual
         covariances = torch.cat(
             [
@@ -251,43 +257,44 @@ def _pooled_regressions(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Coefficients (K, d, t) of y on x per component, residual scatter (K, t, t), and the two log variances.
 
-    Model, for each target: a component's coefficients ~ N(c, τ² I), the shared ones c ~ N(0, s² I). Given
-    the noise of each component, the posterior of all of them is Gaussian, and τ² and s² move as in EM for
-    variance components: a component borrows from the others as much as they are alike.
+    Model for each target: the coefficients of a component are ~ N(c, τ² I), the shared ones c ~ N(0, s² I).
+    Given the noise of each component, the joint posterior is Gaussian, and τ² and s² are updated as in EM for
+    variance components: the more similar the components are, the more they are shrunk towards c.
     """
     k, d = scatter_x.shape[:2]
     scatter_xy, scatter_y = scatter[:, :d, d:], scatter[:, d:, d:]
     precision_y = _inverse(parameters.covariances)[:, d:, d:]
-    noises = torch.linalg.inv(precision_y).diagonal(dim1=1, dim2=2)  # Var[y | x] as it stands, (K, t)
-    # A single component is the shared one.
+    noises = torch.linalg.inv(precision_y).diagonal(dim1=1, dim2=2)  # current Var[y | x], (K, t)
+    # A single component has the shared coefficients.
     between = parameters.log_between.exp() if k > 1 else _zeros()
     shared = parameters.log_shared.exp()
 
     coefs, uncertainties, new_between, new_shared = [], [], _zeros(), _zeros()
     for noise, product in zip(noises.T, scatter_xy.permute(2, 0, 1), strict=True):
         noise = noise[:, None, None]
-        # With S = XᵀX: G = (τ² S + σ² I)⁻¹, and the rows of a component tell c with precision S G.
+        # With S = XᵀX: G = (τ² S + σ² I)⁻¹, and the rows of a component determine c with precision S G.
         solve = _inverse(between * scatter_x + noise * _eye(d))
-        told = (scatter_x @ solve).sum(dim=0)
-        spread = _inverse((told + told.mT) / 2 + _eye(d) / shared)  # Cov[c]
-        center = spread @ (solve @ product[:, :, None]).sum(dim=0)
-        coef = center + between * solve @ (product[:, :, None] - scatter_x @ center)
-        own = between * noise * solve  # Cov[coefficients | c]
-        lean = between * solve @ scatter_x  # how far they follow their own rows instead of c
-        rest = _eye(d) - lean
-        covariance = own + rest @ spread @ rest.mT
+        precision_c = (scatter_x @ solve).sum(dim=0)
+        covariance_c = _inverse((precision_c + precision_c.mT) / 2 + _eye(d) / shared)
+        mean_c = covariance_c @ (solve @ product[:, :, None]).sum(dim=0)
+        coef = mean_c + between * solve @ (product[:, :, None] - scatter_x @ mean_c)
+        given_c = between * noise * solve  # Cov[coefficients | c]
+        data_weight = between * solve @ scatter_x  # influence of the component's rows, as opposed to c
+        shrinkage = _eye(d) - data_weight
+        covariance = given_c + shrinkage @ covariance_c @ shrinkage.mT
         coefs.append(coef)
         uncertainties.append((covariance * scatter_x).sum(dim=(1, 2)))
-        apart = (coef - center).square().sum() + _trace(own) + _trace(lean @ spread @ lean.mT)
-        new_between += apart / (k * d * n_targets)
-        new_shared += (center.square().sum() + _trace(spread)) / (d * n_targets)
+        around_c = _trace(data_weight @ covariance_c @ data_weight.mT)
+        squares = (coef - mean_c).square().sum() + _trace(given_c) + around_c
+        new_between += squares / (k * d * n_targets)
+        new_shared += (mean_c.square().sum() + _trace(covariance_c)) / (d * n_targets)
     coef = torch.cat(coefs, dim=2)
     cross = scatter_xy.mT @ coef
-    # The coefficients' own uncertainty is part of what x leaves unexplained.
+    # The uncertainty of the coefficients is part of the residual variance.
     residual = scatter_y - cross - cross.mT + coef.mT @ scatter_x @ coef
     residual = residual + torch.diag_embed(torch.stack(uncertainties, dim=1))
-    log_between = new_between.clamp_min(LEAST).log() if k > 1 else parameters.log_between
-    return coef, residual, log_between, new_shared.clamp_min(LEAST).log()
+    log_between = new_between.clamp_min(MIN_VARIANCE).log() if k > 1 else parameters.log_between
+    return coef, residual, log_between, new_shared.clamp_min(MIN_VARIANCE).log()
 
 
 def _trace(matrices: torch.Tensor) -> torch.Tensor:

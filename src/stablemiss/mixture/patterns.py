@@ -1,4 +1,4 @@
-"""Rows grouped by which cells they have, so that equal masks are factored once and equal shapes together."""
+"""Grouping of rows by mask, so that equal masks share one factorisation and equal sizes are batched."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-# Numbers held at once by one block of work: 2^18 doubles are 2 MiB, about what stays in a core's cache.
+# Maximum number of float64 values per block: 2^18 are 2 MiB, which roughly fits into the cache of a core.
 BLOCK_CELLS = 2**18
 
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring rows, in the order of their `Patterns`, that need matrices of one size and side.
+    """Consecutive rows, in the order of their `Patterns`, that need matrices of the same kind and size.
 
-    A row's conditional mechanism follows from its observed block of the covariance or, just as well, from its
-    missing block of the precision; the smaller of the two is used.
+    The conditional distribution of a row follows either from the observed block of the covariance or from the
+    missing block of the precision matrix. The smaller of the two is used.
 
     Attributes
     ----------
     rows : slice
-        Which R of the ordered rows.
+        The R rows of this block, among the ordered rows.
     pattern : (R,) int64
-        Which of the U distinct masks each row has.
+        Index of the mask of each row, among the U distinct masks of the block.
     columns : (U, b) int64
-        The observed columns (`observed` True) or the missing ones of each distinct mask.
+        The observed columns (if `observed`) or the missing columns of each distinct mask.
     observed : bool
-        Which side `columns` names.
+        Whether `columns` are the observed or the missing columns.
     """
 
     rows: slice
@@ -38,7 +38,7 @@ class Block:
 
 
 class Patterns:
-    """The distinct masks of some rows, and the order of the rows in which equal work is side by side.
+    """The distinct masks of some rows, and an order of the rows in which equal masks are adjacent.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ class Patterns:
     Attributes
     ----------
     order : (n,) int64
-        Row numbers, sorted by the side and size of the block they need, rows with equal masks together.
+        Row indices, sorted by the kind (observed or missing) and size of the matrices they need, with equal
+        masks adjacent.
     """
 
     def __init__(self, mask: NDArray):
@@ -70,24 +71,24 @@ class Patterns:
         self._row_rank = row_rank[self.order]
 
     def blocks(self, n_components: int) -> list[Block]:
-        """The ordered rows cut into pieces of work of bounded size."""
-        # One past the last pattern of each kind, that is side and size.
+        """Split the ordered rows into blocks of bounded memory."""
+        # One past the last pattern of each kind and size.
         ends = np.append(np.flatnonzero(np.diff(self._kind)) + 1, len(self._kind))
         blocks = []
         start, n = 0, len(self.order)
         while start < n:
             lowest = self._row_rank[start]
             observed, b = divmod(int(self._kind[lowest]), self._d + 1)
-            room = max(1, BLOCK_CELLS // (n_components * max(1, b * b)))
-            room_rows = max(1, BLOCK_CELLS // (n_components * self._d))
-            last = min(lowest + room, ends[np.searchsorted(ends, lowest, side="right")])
-            end = int(min(np.searchsorted(self._row_rank, last), start + min(4 * room, room_rows)))
-            chosen = self._masks[lowest : self._row_rank[end - 1] + 1]
+            max_patterns = max(1, BLOCK_CELLS // (n_components * max(1, b * b)))
+            max_rows = max(1, BLOCK_CELLS // (n_components * self._d))
+            last = min(lowest + max_patterns, ends[np.searchsorted(ends, lowest, side="right")])
+            end = int(min(np.searchsorted(self._row_rank, last), start + min(4 * max_patterns, max_rows)))
+            masks = self._masks[lowest : self._row_rank[end - 1] + 1]
             blocks.append(
                 Block(
                     rows=slice(start, end),
                     pattern=torch.from_numpy(self._row_rank[start:end] - lowest),
-                    columns=torch.from_numpy(np.nonzero(chosen == bool(observed))[1].reshape(len(chosen), b)),
+                    columns=torch.from_numpy(np.nonzero(masks == bool(observed))[1].reshape(len(masks), b)),
                     observed=bool(observed),
                 )
             )

@@ -1,4 +1,4 @@
-"""Threads for many small matrices: each works on its own share, torch's own threads stay out of the way."""
+"""Thread pool for computations with many small matrices."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from stablemiss.mixture.patterns import Block
 from stablemiss.torch_state import torch_threads
 
 Result = TypeVar("Result")
-# Enough to keep several threads busy to the end, few enough that adding up the results costs nothing.
-SHARES = 8
+# Number of chunks of work: enough to keep several threads busy, few enough to sum the results cheaply.
+N_CHUNKS = 8
 
 
 class Workers:
-    """As many threads as torch was allowed, for as long as the ``with`` block lasts.
+    """Context manager for a thread pool with as many threads as torch is set to use.
 
-    Inside, torch runs every operation on the calling thread: waking its own threads for a 20 × 20 matrix
-    costs more than the matrix, and two levels of threads fight for the same cores. Afterwards torch has its
-    threads back.
+    Inside the block torch itself uses a single thread. Starting torch's threads for a 20 × 20 matrix costs
+    more than the computation, and two levels of threads would compete for the same cores. The previous
+    number of threads is restored at the end.
 
     Examples
     --------
@@ -35,7 +35,7 @@ class Workers:
         self._n_threads = torch.get_num_threads()
         self._stack = ExitStack()
         self._stack.enter_context(torch_threads(1))
-        # Told to each thread: what new ones take over by themselves, other threads may change meanwhile.
+        # Set in each thread explicitly, because the default of new threads may be changed by other threads.
         pool = ThreadPoolExecutor(self._n_threads, initializer=torch.set_num_threads, initargs=(1,))
         self._pool = self._stack.enter_context(pool)
         return self
@@ -43,13 +43,13 @@ class Workers:
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def map(self, blocks: Sequence[Block], work: Callable[[Sequence[Block]], Result]) -> list[Result]:
-        """`work` on a few shares of the blocks, in parallel.
+    def map(self, blocks: Sequence[Block], function: Callable[[Sequence[Block]], Result]) -> list[Result]:
+        """Apply `function` to chunks of the blocks in parallel and return the results.
 
-        The shares are the same, and their results in the same order, for any number of threads: sums over
-        them repeat to the last bit.
+        The chunks and the order of their results do not depend on the number of threads, so sums over them
+        are reproducible bit by bit.
         """
-        n_shares = min(SHARES, len(blocks))
-        if n_shares <= 1:
-            return [work(blocks)]
-        return list(self._pool.map(work, [blocks[i::n_shares] for i in range(n_shares)]))
+        n_chunks = min(N_CHUNKS, len(blocks))
+        if n_chunks <= 1:
+            return [function(blocks)]
+        return list(self._pool.map(function, [blocks[i::n_chunks] for i in range(n_chunks)]))

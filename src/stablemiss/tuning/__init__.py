@@ -1,4 +1,4 @@
-"""Search a method's hyper-parameters: trials judged on held-out rows, kept in a file, resumed and shared."""
+"""Hyper-parameter search with hold-out validation. Studies are stored in a file and can be resumed."""
 
 from importlib.util import find_spec
 

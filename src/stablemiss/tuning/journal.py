@@ -1,4 +1,4 @@
-"""The file that holds a study: every step a line of JSON, added by any process that takes part."""
+"""Storage of a study in a file, to which all participating processes append lines of JSON."""
 
 from __future__ import annotations
 
@@ -15,62 +15,64 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, Jou
 
 from stablemiss.writing import check_folder
 
-NAME = "stablemiss tuning"
-# Seconds after which a lock is taken for a dead process's; to write a line takes milliseconds.
-PATIENCE = 10
+STUDY_NAME = "stablemiss tuning"
+# Seconds after which a lock is considered abandoned by a killed process. Writing a line takes milliseconds.
+LOCK_TIMEOUT = 10
 
 
-def open_study(path: Path | None, about: dict[str, str], sampler: BaseSampler) -> optuna.Study:
-    """The study in a file, begun or continued; one in memory alone without a path.
+def open_study(path: Path | None, settings: dict[str, str], sampler: BaseSampler) -> optuna.Study:
+    """Create a study in a file, or load it if it exists.
 
     Parameters
     ----------
-    path : Path, optional
-        A file that is not there yet, or that an earlier search for the same left.
-    about : dict
-        What is searched. A file that was begun for anything else is refused, and stays as it was.
+    path : Path or None
+        A new file, or the file of an earlier search with the same settings. None keeps the study in memory.
+    settings : dict
+        Settings of the search. A file with other settings raises ValueError and is not modified.
     sampler : BaseSampler
-        What proposes the next trial.
+        Proposes the hyper-parameters of the next trial.
     """
     if path is None:
         return optuna.create_study(sampler=sampler)
     check_folder(path)
-    # Absolute: processes may start in different folders.
+    # An absolute path, because worker processes may have another working directory.
     path = path.resolve()
     _check_is_journal(path)
-    storage = JournalStorage(JournalFileBackend(str(path), lock_obj=MendingLock(str(path))))
+    storage = JournalStorage(JournalFileBackend(str(path), lock_obj=RepairingLock(str(path))))
     names = [study.study_name for study in storage.get_all_studies()]
-    if names and NAME not in names:
-        raise ValueError(f"{path} holds a study of optuna's that tune did not begin; give another file.")
-    # To create one writes to the file, even where there is one to be loaded.
+    if names and STUDY_NAME not in names:
+        raise ValueError(f"{path} is an optuna study that was not created by tune. Choose another file.")
+    # An existing study is loaded, because create_study would write to the file.
     if names:
-        study = optuna.load_study(study_name=NAME, storage=storage, sampler=sampler)
+        study = optuna.load_study(study_name=STUDY_NAME, storage=storage, sampler=sampler)
     else:
-        study = optuna.create_study(study_name=NAME, storage=storage, sampler=sampler, load_if_exists=True)
+        study = optuna.create_study(
+            study_name=STUDY_NAME, storage=storage, sampler=sampler, load_if_exists=True
+        )
     if not study.user_attrs:
-        # Under a name of its own: of two searches that begin in the same moment none overwrites the other.
-        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:12]
-        study.set_user_attr(f"about {digest}", about)
-    # Read from the file also by the one who wrote: the first in it counts, for all.
-    there = next(iter(study.user_attrs.values()))
-    if there != about:
-        key = next(key for key in about if about[key] != there.get(key))
+        # The key depends on the settings, so that simultaneous searches do not overwrite each other.
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+        study.set_user_attr(f"settings {digest}", settings)
+    # The first settings in the file are valid for all processes, so they are read back even after writing.
+    stored = next(iter(study.user_attrs.values()))
+    if stored != settings:
+        key = next(key for key in settings if settings[key] != stored.get(key))
         raise ValueError(
-            f"{path} belongs to another search: its {key} is {there.get(key)}, but here it is {about[key]}. "
-            "Continue it with what it was begun with, or give another file."
+            f"{path} belongs to another search, with {key} {stored.get(key)}; got {settings[key]}. "
+            "Use the same settings to continue it, or choose another file."
         )
     return study
 
 
-class MendingLock(JournalFileOpenLock):
-    """Only one process writes at a time; half a line that a killed one left is cut off first.
+class RepairingLock(JournalFileOpenLock):
+    """File lock that removes an incomplete last line, left by a killed process, before the next write.
 
-    Optuna by itself would add the next line to that half, and nobody could read the file any more. Who was
-    killed while it held the lock keeps the others waiting for `PATIENCE` seconds.
+    Optuna alone would append to the incomplete line and make the file unreadable. If a process is killed
+    while it holds the lock, the others wait for `LOCK_TIMEOUT` seconds.
     """
 
     def __init__(self, path: str):
-        super().__init__(path, grace_period=PATIENCE)
+        super().__init__(path, grace_period=LOCK_TIMEOUT)
         self._path = path
 
     def acquire(self) -> bool:
@@ -86,7 +88,7 @@ class MendingLock(JournalFileOpenLock):
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without optuna's own remarks on standard error, which it otherwise makes about every study."""
+    """Suppress optuna's info messages, which it otherwise logs for every study."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
@@ -96,18 +98,18 @@ def quiet() -> Iterator[None]:
 
 
 def _check_is_journal(path: Path) -> None:
-    """Nothing is ever written to a file of another kind."""
+    """Raise ValueError if an existing file is not a journal of optuna, so that it is never overwritten."""
     if not path.exists():
         return
     with path.open("rb") as file:
-        first = file.readline()
-    if not first:
+        first_line = file.readline()
+    if not first_line:
         return
     try:
-        is_journal = first.endswith(b"\n") and "op_code" in json.loads(first)
+        is_journal = first_line.endswith(b"\n") and "op_code" in json.loads(first_line)
     except (ValueError, TypeError):
         is_journal = False
     if not is_journal:
         raise ValueError(
-            f"{path} is no study that tune began; give another file, or one that is not there yet."
+            f"{path} is not a study created by tune. Choose another file, or one that does not exist yet."
         )

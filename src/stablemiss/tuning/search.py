@@ -1,4 +1,4 @@
-"""Which hyper-parameters to try next, and what came of those that were tried."""
+"""Proposes hyper-parameters and records the results of trials."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from optuna.trial import FrozenTrial, TrialState
 from stablemiss.base.search_space import Choice, Range, Space, to_tuples
 from stablemiss.tuning.journal import open_study
 
-ENDED = (TrialState.COMPLETE, TrialState.FAIL)
+FINISHED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Hyper-parameters that were tried, and what came of it.
+    """One set of hyper-parameters and its result.
 
     Attributes
     ----------
     number : int
-        Trials are numbered as they begin. A number is absent where a process was killed.
+        Trials are numbered in the order in which they start. Trials of killed processes leave gaps.
     params : dict
         The searched hyper-parameters.
     loss : float or None
-        On the held-out rows; None if the trial failed.
+        Loss on the validation rows; None if the trial failed.
     failure : str or None
-        Why it failed, if it did.
+        Reason for the failure, if the trial failed.
     seconds : float
-    is_given : bool
-        Whether these are the hyper-parameters with which the search was begun, and to be compared with.
+        Duration.
+    is_initial : bool
+        Whether these are the hyper-parameters of the estimator passed to `tune`, the baseline of the search.
     """
 
     number: int
@@ -44,102 +45,120 @@ class Trial:
     loss: float | None
     failure: str | None
     seconds: float
-    is_given: bool
+    is_initial: bool
 
 
 class Search:
-    """One process's view of a study: ask it what to try, tell it what came out.
+    """Interface of one process to a study: `ask` for hyper-parameters, `tell` the result.
 
     Parameters
     ----------
-    path : Path, optional
+    path : Path or None
         File of the study; None keeps it in memory.
-    about : dict
-        What makes it this study and no other.
+    settings : dict
+        Settings of the search, stored in the file to recognise the study.
     space : Space
-        What is searched.
-    given : dict
-        The values, one per name in `space`, that are tried first.
+        The search space.
+    initial : dict
+        Hyper-parameters of the first trial, one for each name in `space`.
     seed : int
-        Fixes what is proposed, given what came out before.
+        Random seed of the proposals.
     """
 
     def __init__(
-        self, path: Path | None, about: dict[str, str], space: Space, given: dict[str, Any], seed: int
+        self, path: Path | None, settings: dict[str, str], space: Space, initial: dict[str, Any], seed: int
     ):
         self._space = space
-        self._given = given
-        self._study = open_study(path, about, SeededByNumber(seed))
-        # The values given need not lie in the space; those that do tell the sampler something.
-        self._inside = {
-            name: _to_label(space[name], value) for name, value in given.items() if value in space[name]
+        self._initial = initial
+        self._study = open_study(path, settings, SeededByNumber(seed))
+        # The initial values may lie outside the space; the sampler can only use those inside.
+        self._initial_in_space = {
+            name: _to_label(space[name], value) for name, value in initial.items() if value in space[name]
         }
-        waits_or_ended = self._study.get_trials(deepcopy=False, states=(*ENDED, TrialState.WAITING))
-        if not any(_is_given(trial) for trial in waits_or_ended):
-            # Again if the process that had it was killed: the search shall not end with anything worse.
-            self._study.enqueue_trial(self._inside, user_attrs={"given": True})
+        waiting_or_finished = self._study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.WAITING))
+        if not any(_is_initial(trial) for trial in waiting_or_finished):
+            # Repeated if its process was killed, so that the result is never worse than the initial values.
+            self._study.enqueue_trial(self._initial_in_space, user_attrs={"initial": True})
 
-    def n_ended(self) -> int:
-        """Trials, of all processes, that gave a loss or failed; not those that run, or were killed."""
-        return len(self._ended())
+    def n_finished(self) -> int:
+        """Number of trials of all processes that have a loss or failed, without running or killed ones."""
+        return len(self._finished())
 
     def ask(self) -> tuple[optuna.Trial, dict[str, Any]]:
-        """A new trial, and the hyper-parameters to try in it."""
+        """Start a trial; returns it and its hyper-parameters."""
         trial = self._study.ask()
-        if _is_given(trial):
-            for name in self._inside:
+        if _is_initial(trial):
+            for name in self._initial_in_space:
                 _suggest(trial, name, self._space[name])
-            return trial, self._given
-        return trial, {name: _suggest(trial, name, where) for name, where in self._space.items()}
+            return trial, self._initial
+        return trial, {name: _suggest(trial, name, domain) for name, domain in self._space.items()}
 
-    def end_like_twin(self, trial: optuna.Trial) -> bool:
-        """End a trial at once, as one with the same hyper-parameters did, if there was one."""
+    def reuse_loss(self, trial: optuna.Trial) -> bool:
+        """Finish a trial with the loss of an earlier one that had the same hyper-parameters.
+
+        Returns False if there is no such trial.
+        """
         if len(trial.params) < len(self._space):
             return False
-        others = self._study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
-        twin = next((other for other in others if other.params == trial.params), None)
-        if twin is not None:
-            self.tell(trial, twin.value)
-        return twin is not None
+        completed = self._study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
+        duplicate = next((earlier for earlier in completed if earlier.params == trial.params), None)
+        if duplicate is not None:
+            self.tell(trial, duplicate.value)
+        return duplicate is not None
 
     def tell(self, trial: optuna.Trial, loss: float | None, failure: str | None = None) -> None:
-        """The trial ended with a loss, or failed for a reason."""
+        """Finish a trial with its loss, or with the reason for its failure.
+
+        Parameters
+        ----------
+        trial : optuna.Trial
+            The trial, from `ask`.
+        loss : float or None
+            Its loss. None, NaN or infinity mean that it failed.
+        failure : str, default=None
+            Reason for the failure.
+        """
         if loss is None or not np.isfinite(loss):
             trial.set_user_attr("failure", failure or f"the loss is {loss}")
             self._study.tell(trial, state=TrialState.FAIL)
         else:
             self._study.tell(trial, loss)
 
-    def least_loss(self) -> float:
-        """Of all trials that ended; infinite while there are none."""
-        return min((trial.value for trial in self._ended() if trial.value is not None), default=math.inf)
+    def best_loss(self) -> float:
+        """The lowest loss so far; infinite if there is none."""
+        return min((trial.value for trial in self._finished() if trial.value is not None), default=math.inf)
 
     def trials(self) -> list[Trial]:
-        """All that ended, in the order in which they began."""
+        """All finished trials, in the order in which they started."""
         return [
             Trial(
                 number=trial.number,
                 params={
-                    **self._given,
+                    **self._initial,
                     **{name: _from_label(self._space[name], label) for name, label in trial.params.items()},
                 },
                 loss=trial.value,
                 failure=trial.user_attrs.get("failure"),
                 seconds=trial.duration.total_seconds() if trial.duration else 0.0,
-                is_given=_is_given(trial),
+                is_initial=_is_initial(trial),
             )
-            for trial in self._ended()
+            for trial in self._finished()
         ]
 
-    def _ended(self) -> list[FrozenTrial]:
-        return self._study.get_trials(deepcopy=False, states=ENDED)
+    def _finished(self) -> list[FrozenTrial]:
+        return self._study.get_trials(deepcopy=False, states=FINISHED)
 
 
 class SeededByNumber(BaseSampler):
-    """Optuna's tree-structured Parzen estimator, with random numbers of its own for each trial.
+    """Optuna's tree-structured Parzen estimator, with a separate random seed for each trial number.
 
-    So a search that ended between two trials goes on as if it had not, instead of proposing once more what
-    the same seed proposed before; and processes with the same seed do not propose the same.
+    A search that is resumed then proposes the same trials as one that was never interrupted, and processes
+    with the same seed propose different trials.
+
+    Parameters
+    ----------
+    seed : int
+        Random seed of the search.
     """
 
     def __init__(self, seed: int):
@@ -164,27 +183,28 @@ class SeededByNumber(BaseSampler):
         return self._tpe.sample_independent(study, trial, param_name, param_distribution)
 
 
-def _is_given(trial: optuna.Trial | FrozenTrial) -> bool:
-    return bool(trial.user_attrs.get("given"))
+def _is_initial(trial: optuna.Trial | FrozenTrial) -> bool:
+    return bool(trial.user_attrs.get("initial"))
 
 
-def _suggest(trial: optuna.Trial, name: str, where: Range | Choice) -> Any:
-    if isinstance(where, Choice):
-        label = trial.suggest_categorical(name, [repr(value) for value in where.values])
-        return _from_label(where, label)
-    if where.is_whole:
-        return trial.suggest_int(name, int(where.low), int(where.high), log=where.log)
-    return trial.suggest_float(name, where.low, where.high, log=where.log)
+def _suggest(trial: optuna.Trial, name: str, domain: Range | Choice) -> Any:
+    if isinstance(domain, Choice):
+        label = trial.suggest_categorical(name, [repr(value) for value in domain.values])
+        return _from_label(domain, label)
+    if domain.is_whole:
+        return trial.suggest_int(name, int(domain.low), int(domain.high), log=domain.log)
+    return trial.suggest_float(name, domain.low, domain.high, log=domain.log)
 
 
-def _to_label(where: Range | Choice, value: Any) -> Any:
-    """A value as the study's file holds it: choices as text, because they may be tuples."""
-    if isinstance(where, Choice):
-        return repr(where.values[where.values.index(to_tuples(value))])
-    return int(value) if where.is_whole else float(value)
+def _to_label(domain: Range | Choice, value: Any) -> Any:
+    """Convert a value for storage; choices become text, because they may be tuples."""
+    if isinstance(domain, Choice):
+        return repr(domain.values[domain.values.index(to_tuples(value))])
+    return int(value) if domain.is_whole else float(value)
 
 
-def _from_label(where: Range | Choice, label: Any) -> Any:
-    if isinstance(where, Choice):
-        return next(value for value in where.values if repr(value) == label)
+def _from_label(domain: Range | Choice, label: Any) -> Any:
+    """The inverse of `_to_label`."""
+    if isinstance(domain, Choice):
+        return next(value for value in domain.values if repr(value) == label)
     return label

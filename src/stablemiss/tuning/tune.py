@@ -1,4 +1,4 @@
-"""Tune an estimator's method: try hyper-parameters, each on the same rows, and keep the best."""
+"""Search for the hyper-parameters of a method with the lowest loss on validation rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stablemiss.estimators.missing import AnyMethodEstimator, to_method_with
 from stablemiss.methods import Method
 from stablemiss.missingness import Mechanism
 from stablemiss.progress import NullProgress, Progress
-from stablemiss.tuning.held_out import HeldOut
+from stablemiss.tuning.holdout import HoldoutSplit
 from stablemiss.tuning.journal import quiet
 from stablemiss.tuning.search import Search, Trial
 from stablemiss.tuning.workers import Workers
@@ -27,29 +27,34 @@ from stablemiss.tuning.workers import Workers
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What a search found.
+    """Result of a hyper-parameter search.
 
     Attributes
     ----------
     params : dict
-        Hyper-parameters of the best trial, those that were not searched included: what
-        ``MissingRegressor(method, params=params)`` takes.
+        Hyper-parameters of the best trial, including those that were not searched. They can be passed to
+        ``MissingRegressor(method, params=params)``.
     loss : float
-        Its loss on the held-out rows. Being the least of many it is a little too good to be true.
+        Loss of the best trial on the validation rows. It is slightly optimistic, because it is the minimum
+        over many trials.
     trials : list of Trial
-        All that ended, with a loss or with a failure, in the order in which they began.
-    given : MissingRegressor or MissingClassifier
-        The estimator that was tuned, as it was.
+        All finished trials, including failed ones, in the order in which they started.
+    initial_estimator : MissingRegressor or MissingClassifier
+        Copy of the estimator that was passed to `tune`.
+
+    See Also
+    --------
+    tune : Runs the search.
     """
 
     params: dict[str, Any]
     loss: float
     trials: list[Trial]
-    given: AnyMethodEstimator
+    initial_estimator: AnyMethodEstimator
 
     def estimator(self) -> AnyMethodEstimator:
-        """The estimator with the best hyper-parameters, not fitted yet."""
-        return with_params(self.given, self.params)
+        """An unfitted estimator with the best hyper-parameters."""
+        return with_params(self.initial_estimator, self.params)
 
 
 def tune(
@@ -68,45 +73,51 @@ def tune(
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Tuned:
-    """Search the hyper-parameters of an estimator's method.
+    """Search for the hyper-parameters of an estimator's method with the lowest validation loss.
 
-    Every trial fits to the same part of the rows and is judged on the others, by the root mean squared error
-    in standard deviations of the target, or by the log loss. The first trial is the estimator as it is given,
-    so on these rows tuning never ends worse. What to try next is proposed by optuna's tree-structured Parzen
-    estimator; hyper-parameters that were tried already are not fitted again.
+    Every trial is fitted to the same training rows and evaluated on the same validation rows. The loss is the
+    root mean squared error in standard deviations of the target, or the log loss. The first trial uses the
+    hyper-parameters of `estimator`, so the validation loss of the result is never worse. Further trials are
+    proposed by optuna's tree-structured Parzen estimator. Equal hyper-parameters are not fitted twice.
 
-    With a `study` file every trial is kept as it ends. Called again with the same file, after a crash or with
-    more trials, the search goes on from there; called by several processes at once, on one machine or on
-    several that share the file, they work on it together.
+    With a `study` file, every trial is stored when it finishes. Another call with the same file continues the
+    search, for example after a crash or with more trials. Several processes can work on the same file at the
+    same time, on one machine or on several machines that share the file.
 
     Parameters
     ----------
     estimator : MissingRegressor or MissingClassifier
-        Whose method to tune. Hyper-parameters outside the search space keep the values they have here.
-    X, y, sample_weight
-        As in the estimator's `fit`.
-    n_trials : int
-        Trials in all that end, with a loss or with a failure, those already in the file included. Trials cut
-        off when a process was killed do not count. More find better values, at a cost in proportion; the
-        first ten are drawn at random. Of several processes on one file each may end one trial beyond it.
-    study : path, optional
-        File to keep the trials in. One that was begun for another method, space, table or seed is refused.
-    space : dict, optional
-        Name → `Range` or `Choice`; by default the method's own `space`.
-    test_mechanism : Mechanism, optional
-        Hides further cells of the held-out rows, so that trials are judged under the missingness to come;
-        with its mechanism, if it has one, already fitted.
-    valid_fraction : float
-        Share of the rows held out. Raising it judges more surely and leaves fewer rows to learn from.
-    random_state : int
-        Fixes split, fits and, with one job, all that is proposed.
-    n_jobs : int
-        Trials at a time, in processes of their own; -1 is one for each core. More proposals are then made
-        without knowing the outcome of the others.
-    timeout : float, optional
-        Seconds after which no further trial is begun.
-    progress : Progress, optional
-        Told how many trials have ended.
+        Estimator whose method is tuned. Hyper-parameters outside the search space keep their values.
+    X : array-like or data frame of shape (n, d)
+        Features, as in the estimator's `fit`.
+    y : array-like of shape (n,) or (n, d_output)
+        Target, as in the estimator's `fit`.
+    n_trials : int, default=50
+        Total number of finished trials, including failed ones and those already in the file. Trials of
+        killed processes do not count. Raising it finds better values and takes proportionally longer. The
+        first ten trials are random. If several processes share a file, each may finish one trial more.
+    study : path, default=None
+        File for the trials. A file with another method, space, table or seed raises ValueError. None keeps
+        the trials in memory.
+    space : dict, default=None
+        Name → `Range` or `Choice`. None means the default search space of the method.
+    test_mechanism : Mechanism, default=None
+        Hides further values of the validation rows, so that hyper-parameters are selected for the missingness
+        expected after training. MAR, MNAR and similar mechanisms must already be fitted. None hides nothing.
+    valid_fraction : float, default=0.2
+        Share of validation rows. Raising it makes the validation loss more precise and leaves fewer training
+        rows.
+    sample_weight : array-like of shape (n,), default=None
+        Sample weights, as in the estimator's `fit`.
+    random_state : int, default=0
+        Random seed of the split, the fits and, with one job, the proposals.
+    n_jobs : int, default=1
+        Number of trials that run in parallel, in separate processes; -1 means one per core. Raising it makes
+        the search faster, but proposals then cannot use the results of trials that still run.
+    timeout : float, default=None
+        Seconds after which no further trial is started. None means no limit.
+    progress : Progress, default=None
+        Reports the number of finished trials. None reports nothing.
 
     Returns
     -------
@@ -115,7 +126,7 @@ def tune(
     Raises
     ------
     ValueError
-        If no trial gave a loss, or the file holds another search.
+        If all trials failed, or the file belongs to another search.
 
     Examples
     --------
@@ -124,7 +135,7 @@ def tune(
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> y = X[:, 0] + X[:, 1]
     >>> tuned = tune(MissingRegressor("ols"), X, y, n_trials=3, space={"ridge": Range(1e-3, 1e3, log=True)})
-    >>> [trial.is_given for trial in tuned.trials]
+    >>> [trial.is_initial for trial in tuned.trials]
     [True, False, False]
     >>> tuned.loss == min(trial.loss for trial in tuned.trials)
     True
@@ -133,83 +144,83 @@ def tune(
     _check(estimator, n_trials, valid_fraction, random_state, n_jobs)
     progress = progress or NullProgress()
     method = to_method_with(estimator.method, estimator.params)
-    own = method.get_params(deep=False)
+    all_params = method.get_params(deep=False)
     space = method.space if space is None else space
     _check_space(space, method)
-    # The order in which names are given says nothing, but decides what is drawn for which.
+    # Sorted, because the random numbers drawn for each name depend on the order of the names.
     space = dict(sorted(space.items()))
-    held_out = HeldOut.of(estimator, X, y, sample_weight, valid_fraction, test_mechanism, random_state)
-    first = {name: to_tuples(own[name]) for name in space}
-    about = {
+    split = HoldoutSplit.of(estimator, X, y, sample_weight, valid_fraction, test_mechanism, random_state)
+    initial = {name: to_tuples(all_params[name]) for name in space}
+    settings = {
         "estimator": type(estimator).__name__,
         "method": method.name,
         "space": repr(space),
-        "setting of what is not searched": repr(
-            {name: to_tuples(value) for name, value in own.items() if name not in space}
+        "fixed parameters": repr(
+            {name: to_tuples(value) for name, value in all_params.items() if name not in space}
             | {name: getattr(estimator, name) for name in ("validation_fraction", "max_one_hot")}
         ),
-        "first trial": repr(first),
+        "first trial": repr(initial),
         "random_state": str(random_state),
         "valid_fraction": str(valid_fraction),
-        "fingerprint of table, target, weights and test mechanism": held_out.fingerprint(),
+        "fingerprint of table, target, weights and test mechanism": split.fingerprint(),
     }
-    until = math.inf if timeout is None else monotonic() + timeout
+    deadline = math.inf if timeout is None else monotonic() + timeout
     with quiet():
-        search = Search(None if study is None else Path(study), about, space, first, random_state)
+        search = Search(None if study is None else Path(study), settings, space, initial, random_state)
         progress.start(f"tuning {method.name}", total=n_trials)
         try:
-            _run(search, estimator, held_out, n_trials, n_jobs, until, progress)
+            _run(search, estimator, split, n_trials, n_jobs, deadline, progress)
         finally:
             progress.finish()
         trials = search.trials()
     best = min((trial for trial in trials if trial.loss is not None), key=_loss, default=None)
     if best is None:
-        why = f"; the first: {trials[0].failure}" if trials else " before the timeout"
-        raise ValueError(f"None of {len(trials)} trials of {method.name!r} gave a loss{why}.")
-    fixed = own if isinstance(estimator.method, Method) else estimator.params or {}
+        reason = f"; the first failed with {trials[0].failure}" if trials else " before the timeout"
+        raise ValueError(f"None of {len(trials)} trials of {method.name!r} succeeded{reason}.")
+    fixed = all_params if isinstance(estimator.method, Method) else estimator.params or {}
     return Tuned({**fixed, **best.params}, _loss(best), trials, clone(estimator))
 
 
 def _run(
     search: Search,
     estimator: AnyMethodEstimator,
-    held_out: HeldOut,
+    split: HoldoutSplit,
     n_trials: int,
     n_jobs: int,
-    until: float,
+    deadline: float,
     progress: Progress,
 ) -> None:
-    """Trial after trial, as many at a time as there are workers, until there are enough or it is too late."""
+    """Run trials in parallel until `n_trials` are finished or the deadline has passed."""
     running: dict[Future[float], tuple[optuna.Trial, AnyMethodEstimator]] = {}
-    died: set[int] = set()
+    retried: set[int] = set()
     with Workers(n_jobs) as workers:
         while True:
             while (
                 len(running) < workers.n_jobs
-                and search.n_ended() + len(running) < n_trials
-                and monotonic() < until
+                and search.n_finished() + len(running) < n_trials
+                and monotonic() < deadline
             ):
                 trial, params = search.ask()
-                if not search.end_like_twin(trial):
+                if not search.reuse_loss(trial):
                     model = with_params(estimator, params)
-                    running[workers.submit(held_out.loss, model)] = trial, model
+                    running[workers.submit(split.loss, model)] = trial, model
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 (trial, model), error = running.pop(future), future.exception()
                 if error is None:
                     search.tell(trial, future.result())
-                elif isinstance(error, BrokenExecutor) and trial.number not in died:
-                    # Once more: whose process the system kills for want of memory may be for others to blame.
-                    died.add(trial.number)
-                    running[workers.submit(held_out.loss, model)] = trial, model
+                elif isinstance(error, BrokenExecutor) and trial.number not in retried:
+                    # One retry: the system may have killed this process because others used too much memory.
+                    retried.add(trial.number)
+                    running[workers.submit(split.loss, model)] = trial, model
                 else:
                     search.tell(trial, None, f"{type(error).__name__}: {error}")
-            progress.update(search.n_ended(), f"least loss {search.least_loss():.4g}")
+            progress.update(search.n_finished(), f"best loss {search.best_loss():.4g}")
 
 
 def with_params(estimator: AnyMethodEstimator, params: dict[str, Any]) -> AnyMethodEstimator:
-    """A copy, not fitted, with some hyper-parameters of its method set."""
+    """Return an unfitted copy with some hyper-parameters of its method changed."""
     copy = clone(estimator)
     if isinstance(copy.method, Method):
         copy.method.set_params(**params)
@@ -227,39 +238,36 @@ def _check(
 ) -> None:
     if not isinstance(estimator, AnyMethodEstimator):
         raise TypeError(
-            "tune takes a MissingRegressor or a MissingClassifier, such as MissingRegressor('boosting'), but "
-            f"got {estimator!r}."
+            "estimator must be a MissingRegressor or a MissingClassifier, such as "
+            f"MissingRegressor('boosting'); got {estimator!r}."
         )
     if not isinstance(n_trials, Integral) or n_trials < 1:
-        raise ValueError(f"n_trials must be a whole number from 1 on, but is {n_trials!r}.")
+        raise ValueError(f"n_trials must be a positive integer; got {n_trials!r}.")
     if not isinstance(random_state, Integral) or random_state < 0:
         raise ValueError(
-            "random_state must be a whole number from 0 on, because a search that goes on later has to draw "
-            f"the same split again, but is {random_state!r}."
+            "random_state must be a non-negative integer, because a resumed search needs the same split; "
+            f"got {random_state!r}."
         )
     if not 0 < valid_fraction < 1:
-        raise ValueError(
-            f"valid_fraction must lie between 0 and 1, for instance 0.2, but is {valid_fraction!r}."
-        )
+        raise ValueError(f"valid_fraction must be between 0 and 1, for example 0.2; got {valid_fraction!r}.")
     if not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores, but is {n_jobs!r}.")
+        raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores; got {n_jobs!r}.")
 
 
 def _check_space(space: Space, method: Method) -> None:
     if not space:
         raise ValueError(
-            f"The method {method.name!r} names nothing to search. Give a space of your own, such as "
+            f"The method {method.name!r} has no default search space. Pass a space such as "
             "{'ridge': Range(1e-3, 1e3, log=True)}, or choose another method."
         )
     known = method.get_params(deep=False)
-    for name, where in space.items():
+    for name, domain in space.items():
         if name not in known:
             raise ValueError(
-                f"The space names {name!r}, but the hyper-parameters of {method.name!r} are: "
+                f"space contains {name!r}, but the hyper-parameters of {method.name!r} are: "
                 f"{', '.join(map(repr, known)) or 'none'}."
             )
-        if not isinstance(where, Range | Choice):
+        if not isinstance(domain, Range | Choice):
             raise ValueError(
-                f"The space must give a Range or a Choice for {name!r}, both from stablemiss.tuning, but "
-                f"gives {where!r}."
+                f"space[{name!r}] must be a Range or a Choice from stablemiss.tuning; got {domain!r}."
             )

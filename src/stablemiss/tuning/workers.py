@@ -1,4 +1,4 @@
-"""Where trials run: here, or in processes of their own."""
+"""Execution of trials, in this process or in worker processes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 
 class Workers:
-    """`n_jobs` processes for as long as the ``with`` block lasts; a single job runs in this process.
+    """Context manager for `n_jobs` worker processes. With one job, the current process does the work.
 
-    Each process is a pool of its own: where one of several in a pool dies, all that the others do is lost.
+    Each worker process has a separate pool, because a process that dies breaks its whole pool.
+
+    Parameters
+    ----------
+    n_jobs : int
+        Number of processes; -1 uses one per core.
 
     Examples
     --------
@@ -25,7 +30,7 @@ class Workers:
 
     def __init__(self, n_jobs: int):
         self.n_jobs = joblib.effective_n_jobs(n_jobs)
-        # Each with the last work that it was given.
+        # The last submitted job of each pool.
         self._pools: dict[ProcessPoolExecutor, Future[Any]] = {}
 
     def __enter__(self) -> Self:
@@ -33,40 +38,40 @@ class Workers:
 
     def __exit__(self, *error: Any) -> None:
         for pool in self._pools:
-            # Nobody waits for what still runs: either nothing does, or the user has interrupted.
+            # Running jobs are killed: if there are any, the user has interrupted the search.
             pool.shutdown(wait=True, kill_workers=True)
 
-    def submit(self, work: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """What `work` will return; errors are part of it, a `BrokenExecutor` where its process died.
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Start a job and return its future, whose exception is a `BrokenExecutor` if the process died.
 
-        For up to `n_jobs` at a time; more get a process each, too.
+        At most `n_jobs` jobs should run at a time; each further job starts another process.
         """
         if self.n_jobs == 1:
-            return _done_here(work, *arguments)
+            return _run_in_this_process(function, *arguments)
         pool = next((pool for pool, last in self._pools.items() if last.done()), None) or self._new_pool()
         try:
-            future = pool.submit(work, *arguments)
+            future = pool.submit(function, *arguments)
         except BrokenExecutor:
-            # Its process was killed, most often for want of memory.
+            # The process was killed, usually because it ran out of memory.
             del self._pools[pool]
             pool = self._new_pool()
-            future = pool.submit(work, *arguments)
+            future = pool.submit(function, *arguments)
         self._pools[pool] = future
         return future
 
     def _new_pool(self) -> ProcessPoolExecutor:
-        threads = max(1, joblib.cpu_count() // self.n_jobs)
+        n_threads = max(1, joblib.cpu_count() // self.n_jobs)
         return ProcessPoolExecutor(
             max_workers=1,
-            # Processes that each take all cores would wait for each other most of the time.
-            env={"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(threads))},
+            # The cores are divided between the processes, which would otherwise compete for them.
+            env={"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(n_threads))},
         )
 
 
-def _done_here(work: Callable[..., Any], *arguments: Any) -> Future[Any]:
+def _run_in_this_process(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
     future: Future[Any] = Future()
     try:
-        future.set_result(work(*arguments))
+        future.set_result(function(*arguments))
     except Exception as error:
         future.set_exception(error)
     return future
