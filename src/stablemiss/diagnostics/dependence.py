@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Floats, hide
 from stablemiss.decorrelation import RandomFeatures
-from stablemiss.decorrelation.dependence import FEWEST
+from stablemiss.decorrelation.dependence import MIN_ROWS
 from stablemiss.seeding import Rng
 
 # Columns worked on at a time: arrays of n · BLOCK · q (q + 1) / 2 numbers are built, whatever the width.
@@ -96,10 +96,10 @@ def dependence_matrix(
     covariance = given[:, None, :] * (mean - own_mean[:, :, None])
     columns_bits = _ratio((covariance**2).sum(axis=1), np.diag(spread)[:, None], given * (1 - given))
 
-    columns[count < FEWEST] = np.nan
-    columns_bits[np.diag(count) < FEWEST] = np.nan
+    columns[count < MIN_ROWS] = np.nan
+    columns_bits[np.diag(count) < MIN_ROWS] = np.nan
     np.fill_diagonal(columns_bits, 0.0)
-    among_bits[:] = among_bits if len(seen) >= FEWEST else np.nan
+    among_bits[:] = among_bits if len(seen) >= MIN_ROWS else np.nan
     return np.block([[columns, columns_bits], [columns_bits.T, among_bits]])
 
 

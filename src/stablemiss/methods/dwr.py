@@ -20,7 +20,7 @@ from stablemiss.base.linear import LinearPredictor, design, join, regress
 from stablemiss.base.method import Method, Predictor, check_at_least
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation.balancing import Scale, balance_weights
+from stablemiss.decorrelation.balancing import BalancingDecorrelator, Scale
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
@@ -37,7 +37,7 @@ class DWR(Method):
     Parameters
     ----------
     scale : "correlation", "covariance" or "fixed"
-        What the weights make small; "covariance" as published. See `balance_weights`.
+        What the weights make small; "covariance" as published. See `BalancingDecorrelator`.
     penalty : float
         The price of uneven weights. Raising it makes them more equal and leaves more correlation: of small
         ones the share penalty / (2 + penalty). Towards zero few rows carry all the weight.
@@ -107,17 +107,14 @@ class DWR(Method):
         inputs = design(data.values, data.mask, center)
         # DEVIATION: weights first, coefficients afterwards, because weights that know the target can hide
         # the rows that a line does not fit.
-        weight = balance_weights(
+        decorrelator = BalancingDecorrelator(
+            self.scale, self.penalty, self.tolerance, self.max_steps, self.learning_rate, self.device
+        )
+        weight = decorrelator.weigh(
             np.hstack([inputs**power for power in range(1, self.order + 1)]),
-            self.scale,
-            self.penalty,
             rng=rng,
-            base=data.weight,
+            weight=data.weight,
             groups=np.tile(data.groups, self.order),
-            tolerance=self.tolerance,
-            max_steps=self.max_steps,
-            learning_rate=self.learning_rate,
-            device=self.device,
             progress=progress,
         )
         # DEVIATION: a ridge instead of the bound on ‖β‖₁, because the same regression then ends all methods

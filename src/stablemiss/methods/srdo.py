@@ -19,7 +19,7 @@ from stablemiss.base.linear import LinearPredictor, design, join, regress
 from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation.ratio import Classifier, ratio_weights
+from stablemiss.decorrelation.ratio import Classifier, RatioDecorrelator
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
@@ -111,19 +111,17 @@ class SRDO(Method):
         data = join(train, valid)
         center = data.column_means()
         inputs = design(data.values, data.mask, center)
-        weight = ratio_weights(
-            inputs,
+        decorrelator = RatioDecorrelator(
             self.classifier,
             self.clip,
-            rng=rng,
-            base=data.weight,
-            groups=data.groups,
-            hidden=self.hidden,
-            learning_rate=self.learning_rate,
-            max_epochs=self.max_epochs,
-            n_permutations=self.n_permutations,
-            n_folds=self.n_folds,
-            progress=progress,
+            self.hidden,
+            self.learning_rate,
+            self.max_epochs,
+            self.n_permutations,
+            self.n_folds,
+        )
+        weight = decorrelator.weigh(
+            inputs, rng=rng, weight=data.weight, groups=data.groups, progress=progress
         )
         # DEVIATION: a slight ridge and an intercept, because collinear columns have no single solution, and
         # under the weights columns and target are not centred.

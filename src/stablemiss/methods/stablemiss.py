@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from stablemiss.base.generated import GeneratedRegression
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation import Form, Weighting, weigh_rows
+from stablemiss.decorrelation import Decorrelator, Form, Weighting
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 
@@ -27,8 +27,8 @@ TERMS_OF: dict[str, tuple[str, ...]] = {
     "inter": ("xm",),
     "full": ("xx", "mm", "xm"),
 }
-# Rows up to which weights are learnt on the whole table at once.
-LARGEST = 32768
+# Larger tables learn their row weights in batches of this many rows.
+MAX_BATCH_SIZE = 32768
 
 
 class StableMiss(GeneratedRegression):
@@ -152,17 +152,9 @@ class StableMiss(GeneratedRegression):
         terms = TERMS_OF[self.decorrelate]
         if not terms:
             return None
-        return weigh_rows(
-            train.values,
-            train.mask,
-            terms,
-            self.form,
-            self.strength,
-            self.gamma,
-            rng=rng,
-            base=train.weight,
-            groups=train.groups,
-            batch_size=LARGEST,
-            device=self.device,
-            progress=progress,
+        decorrelator = Decorrelator(
+            terms, self.form, self.strength, self.gamma, batch_size=MAX_BATCH_SIZE, device=self.device
+        )
+        return decorrelator.weigh(
+            train.values, train.mask, rng=rng, weight=train.weight, groups=train.groups, progress=progress
         )

@@ -16,7 +16,7 @@ from stablemiss.base.generated import GeneratedRegression
 from stablemiss.base.method import check_at_least
 from stablemiss.base.search_space import Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation import Weighting, transport_weights
+from stablemiss.decorrelation import TransportDecorrelator, Weighting
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 
@@ -90,14 +90,7 @@ patience, device
         check_at_least(self, strength=0.0, n_directions=1)
         # DEVIATION: one distance to permuted columns along directions that mix columns and mask bits, because
         # the released code compares each column apart, and permuted columns have the right margins already.
-        return transport_weights(
-            train.values,
-            train.mask,
-            self.strength,
-            self.n_directions,
-            rng=rng,
-            base=train.weight,
-            groups=train.groups,
-            device=self.device,
-            progress=progress,
+        decorrelator = TransportDecorrelator(self.strength, self.n_directions, device=self.device)
+        return decorrelator.weigh(
+            train.values, train.mask, rng=rng, weight=train.weight, groups=train.groups, progress=progress
         )
