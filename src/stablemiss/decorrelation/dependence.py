@@ -6,7 +6,8 @@ Pairs are compared through random Fourier features. There are two forms:
   where both are observed, two mask bits over all rows, and a column and another column's bit over the rows
   where the column is observed.
 - **paper**, exactly as published: sums of (w u − mean)(w v − mean) over jointly observed rows, divided by
-  their number minus one. It contains w², so for independent columns it vanishes only if all weights are equal.
+  their number minus one. They contain w², so for independent columns they vanish only if all weights are
+  equal.
 
 Both depend on the weights through one Gram matrix of the feature columns, so all pairs cost one matrix
 product and the gradient costs one more. Wide tables are processed in pairs of column blocks to bound memory.
@@ -28,7 +29,8 @@ from stablemiss.seeding import Rng
 
 Form = Literal["weighted", "paper"]
 TERMS = ("xx", "mm", "xm")
-# Columns observed, or jointly observed, in fewer rows are skipped, because their covariances are mostly noise.
+# Columns observed, or jointly observed, in fewer rows are skipped, because their covariances are mostly
+# noise.
 MIN_ROWS = 30
 
 
@@ -172,7 +174,7 @@ class Dependence:
         q, n = self.q, self.n
         losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
-        # |u(0)|², u(0)·step and |step|² of each bit: the q features of a bit span two directions, w and w · bit.
+        # |u(0)|², u(0)·step and |step|² of each bit, whose q features span two directions: w and w · bit.
         directions = torch.stack([self.bit_zero, self.bit_step], dim=1)
         gram_bit = directions @ directions.mT
         for first, second in self._pairs():
@@ -305,7 +307,8 @@ def _column_and_bit(
 ) -> torch.Tensor:
     """Σ over pairs (k, l) of ‖Cov(u(x_k), features of bit_l | x_k observed)‖².
 
-    products (b, q, c) = E[w m_k u(x_k) m_l], mean (b, q), observed (b,), both (b, c), step (c,), pairs (b, c).
+    Shapes: products = E[w m_k u(x_k) m_l] (b, q, c), mean (b, q), observed (b,), both (b, c), step (c,) and
+    pairs (b, c).
     """
     share = observed.clamp_min(1e-12)[:, None]
     covariance = products / share[:, :, None] - mean[:, :, None] * (both / share**2)[:, None, :]

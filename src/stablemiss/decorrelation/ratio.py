@@ -66,9 +66,9 @@ class RatioDecorrelator:
         Weights are averaged over so many permutations. A larger value is less noisy; the cost is
         proportional.
     n_folds : int, default=2
-        Number of cross-fitting folds: the weight of a row comes from a classifier not fitted to that row. More
-        folds fit each classifier to more rows and cost more. With 1, a single classifier also predicts its
-        own training rows, of which "mlp" holds out a tenth for early stopping.
+        Number of cross-fitting folds: the weight of a row comes from a classifier not fitted to that row.
+        More folds fit each classifier to more rows and cost more. With 1, a single classifier also predicts
+        its own training rows, of which "mlp" holds out a tenth for early stopping.
 
     See Also
     --------
@@ -167,9 +167,9 @@ class RatioDecorrelator:
             return model.fit(rows, is_real)
 
     def _fit_network(self, rows: Floats, is_real: NDArray[np.int64], rng: Rng) -> MLPClassifier:
-        # DEVIATION: stopped by the log-loss of held-out rows, because 500 epochs on the same rows overfit. Not
-        # by scikit-learn's early stopping, which uses the accuracy: the weights need good probabilities, and
-        # the accuracy says little about these.
+        # DEVIATION: stopped by the log-loss of held-out rows, because 500 epochs on the same rows overfit.
+        # Not by scikit-learn's early stopping, which uses the accuracy: the weights need good probabilities,
+        # and the accuracy says little about these.
         order = rng.permutation(len(rows))
         n_held_out = max(1, len(rows) // HELD_OUT)
         held_out, train = order[:n_held_out], order[n_held_out:]

@@ -302,9 +302,7 @@ class _Problem:
         order = order.to(self.groups.device)
         values, mask = (table.gather(0, order) for table in (self.sample.values, self.sample.mask))
         permuted = self._measure(replace(self.sample, values=values, mask=mask), self.draw)
-        by_chance, total = (
-            sum(measure(self.base)[0].values()) for measure in (permuted, self.loss_measure)
-        )
+        by_chance, total = (sum(measure(self.base)[0].values()) for measure in (permuted, self.loss_measure))
         # The dependence is a sum of squares, and its gradient is of first order, hence the square root.
         return max(strength, math.sqrt(by_chance / total)) if total > 0 else 1.0
 
