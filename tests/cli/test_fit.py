@@ -49,7 +49,7 @@ def test_hyper_parameters_that_cannot_be_read_are_told_in_one_sentence(refuse, h
 @pytest.mark.parametrize(
     ("params", "sentence"),
     [
-        ('{"device": "gpu"}', "device='gpu' is none that torch can use here"),
+        ('{"device": "gpu"}', "device='gpu' is not available to torch"),
         ('{"learning_rate": 1e9}', "diverged"),
         ('{"hidden": [-3]}', "hidden=[-3] must hold whole numbers of at least 1"),
         ('{"hidden": 16}', "hidden=16 must be a sequence with the width of each layer"),

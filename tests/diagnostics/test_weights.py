@@ -128,7 +128,7 @@ def test_strongest_pairs_are_sorted_by_dependence_after_weighting():
         (np.r_[np.ones(9), -1.0], "weight of row 9 is -1.0"),
         (np.r_[np.nan, np.ones(9)], "weight of row 0 is nan"),
         (np.r_[np.ones(9), np.inf], "weight of row 9 is inf"),
-        (np.zeros(10), "all zero"),
+        (np.zeros(10), "must not all be zero"),
     ],
 )
 def test_invalid_weights_raise(weight, message):

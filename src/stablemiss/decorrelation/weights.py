@@ -281,7 +281,7 @@ class _Problem:
         return self._measure(self.sample, self._draw_features(), terms)
 
     def _critical_gamma(self) -> float:
-        """The critical γ, averaged over draws of features, on which it depends in narrow tables."""
+        """The critical γ, averaged over draws of features (and of columns, in wide tables)."""
         gradients = [self.loss_measure(self.base)[1]]
         is_wide = self.width < self.n_columns
         if self.settings.redraw:

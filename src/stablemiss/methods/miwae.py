@@ -144,10 +144,8 @@ class MIWAENet(nn.Module):
         location, scale, degrees = self.decoder(z).chunk(3, dim=-1)
         scale = nn.functional.softplus(scale) + MIN_SCALE
         degrees = nn.functional.softplus(degrees) + MIN_DEGREES
-        both = zip(
-            *(part.split([self.d, self.d_output], -1) for part in (location, scale, degrees)), strict=True
-        )
-        columns, labels = (Student(*parts) for parts in both)
+        split = [tensor.split([self.d, self.d_output], -1) for tensor in (location, scale, degrees)]
+        columns, labels = (Student(*parameters) for parameters in zip(*split, strict=True))
         return columns, labels
 
     def log_ratio(
@@ -183,7 +181,7 @@ class MIWAENet(nn.Module):
 
     def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
         no_label = values.new_zeros(len(values), self.d_output)
-        mean, scale = self.encode(*(torch.cat([part, no_label], dim=1) for part in (values, mask)))
+        mean, scale = self.encode(*(torch.cat([table, no_label], dim=1) for table in (values, mask)))
         z = mean[:, None] + scale[:, None] * self.draws
         columns, labels = self.decode(z)
         ratio = self.log_ratio(values, mask, mean, scale, z, columns)

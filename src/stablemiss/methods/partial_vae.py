@@ -158,7 +158,7 @@ class PartialVAENet(nn.Module):
 
     def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
         no_label = values.new_zeros(len(values), self.d_output)
-        mean, log_variance = self.encode(*(torch.cat([part, no_label], dim=1) for part in (values, mask)))
+        mean, log_variance = self.encode(*(torch.cat([table, no_label], dim=1) for table in (values, mask)))
         z = mean[:, None] + (0.5 * log_variance).exp()[:, None] * self.draws
         weight = values.new_full((len(values), len(self.draws)), 1 / len(self.draws))
         return mean_over_draws(self.decode(z)[1], weight, self.is_classes)
