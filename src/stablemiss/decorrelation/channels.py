@@ -22,7 +22,7 @@ from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.seeding import Rng
 from stablemiss.training import inner_loop
 
-# PAPER: for so many first batches, a blended memory is their plain mean.
+# PAPER: a blended memory is the plain mean of the first batches.
 FIRST_BATCHES = 10
 
 
@@ -105,6 +105,8 @@ class _SquaredCovariances(torch.autograd.Function):
 class Memory:
     """Features (k, d) and raw weights (k,) of earlier rows, k ≤ `size`, used together with each batch.
 
+    Raw weights are logits: the weights are their softmax.
+
     Parameters
     ----------
     kind : {"queue", "blend"}
@@ -185,8 +187,8 @@ class BatchWeights:
         Number of random features per column. A larger value detects more kinds of dependence; the cost is
         proportional.
     max_columns : int, default=128
-        With more features than this, so many of them are drawn for each batch. A larger value covers more
-        pairs at once; the cost grows with its square.
+        Maximum number of features per batch; of more features, a random subset is drawn for each batch. A
+        larger value covers more pairs at once; the cost grows with its square.
 
     See Also
     --------

@@ -32,6 +32,8 @@ TERMS = ("xx", "mm", "xm")
 # Columns observed, or jointly observed, in fewer rows are skipped, because their covariances are mostly
 # noise.
 MIN_ROWS = 30
+# Joint counts are cached for tables with at most this many blocks of columns.
+MAX_CACHED_BLOCKS = 8
 
 
 class Dependence:
@@ -84,11 +86,11 @@ class Dependence:
             _Block.of(slice(start, min(start + block, self.d)), values, mask, features, groups)
             for start in range(0, self.d, block)
         ]
-        group = torch.cat([part.groups for part in self.blocks])
+        group = torch.cat([column_block.groups for column_block in self.blocks])
         group_size = (group[:, None] == group).sum(dim=1) if groups is not None else torch.ones_like(group)
         # Losses are squares: each of the k copies of a group's bit contributes 1 / k.
         bit_scale = group_size.to(values).rsqrt()[:, None]
-        self.bit_zero, self.bit_step = (part.to(values) * bit_scale for part in features.of_bits())
+        self.bit_zero, self.bit_step = (bits.to(values) * bit_scale for bits in features.of_bits())
         self._counts: dict[tuple[int, int], torch.Tensor] = {}
 
     def __call__(self, weight: torch.Tensor) -> tuple[dict[str, float], torch.Tensor]:
@@ -115,11 +117,11 @@ class Dependence:
         It does not depend on the weights and is cached, except in tables of many blocks, where all counts
         would fill the memory.
         """
-        key = first.part.start, second.part.start
+        key = first.columns.start, second.columns.start
         if key in self._counts:
             return self._counts[key]
         counts = first.bits.T @ second.bits
-        if len(self.blocks) <= 8:
+        if len(self.blocks) <= MAX_CACHED_BLOCKS:
             self._counts[key] = counts
         return counts
 
@@ -140,26 +142,26 @@ class Dependence:
             left_bit = gram[: b * q, c * q :].reshape(b, q, c)  # features of first, bits of second
             bit_right = gram[b * q :, : c * q].reshape(b, c, q)  # bits of first, features of second
             upper = _each_pair_once(first, second)
-            step_left, step_right = step[first.part], step[second.part]
-            parts = {}
+            step_left, step_right = step[first.columns], step[second.columns]
+            sums = {}
             if "xx" in self.terms:
-                known = upper & (self._joint_counts(first, second) >= MIN_ROWS)
-                share = torch.where(known, both, 1.0)[:, None, :, None]
+                included = upper & (self._joint_counts(first, second) >= MIN_ROWS)
+                share = torch.where(included, both, 1.0)[:, None, :, None]
                 covariance = products / share - left_bit[:, :, :, None] * bit_right[:, None] / share**2
-                parts["xx"] = (covariance.square().sum(dim=(1, 3)) * known).sum()
+                sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
                 covariance = both - observed_left[:, None] * observed_right
-                parts["mm"] = (covariance.square() * step_left[:, None] * step_right * upper).sum()
+                sums["mm"] = (covariance.square() * step_left[:, None] * step_right * upper).sum()
             if "xm" in self.terms:
-                known = upper & first.is_known[:, None]
-                parts["xm"] = _column_and_bit(left_bit, mean_left, observed_left, both, step_right, known)
+                included = upper & first.has_enough_rows[:, None]
+                sums["xm"] = _column_and_bit(left_bit, mean_left, observed_left, both, step_right, included)
                 # The reverse pairs; within one block these are the pairs below the diagonal.
-                known = (upper & second.is_known).T
-                reverse = bit_right.permute(1, 2, 0), mean_right, observed_right, both.T, step_left, known
-                parts["xm"] = parts["xm"] + _column_and_bit(*reverse)
-            total = sum(parts.values(), weight.new_zeros(()))
+                included = (upper & second.has_enough_rows).T
+                reverse = bit_right.permute(1, 2, 0), mean_right, observed_right, both.T, step_left, included
+                sums["xm"] = sums["xm"] + _column_and_bit(*reverse)
+            total = sum(sums.values(), weight.new_zeros(()))
             if total.requires_grad:
-                for term, value in parts.items():
+                for term, value in sums.items():
                     losses[term] = losses[term] + value.detach()
                 total.backward()
             if gram.grad is not None:
@@ -188,13 +190,13 @@ class Dependence:
             bit_right = gram[b * q : b * q + b, : c * q].reshape(b, c, q)
             rest_right = gram[-1, : c * q].reshape(c, q)
             upper = _each_pair_once(first, second)
-            of_first, of_second = gram_bit[first.part], gram_bit[second.part]
-            parts = {}
+            of_first, of_second = gram_bit[first.columns], gram_bit[second.columns]
+            sums = {}
             if "xx" in self.terms:
                 counts = self._joint_counts(first, second)
                 covariance = products / (counts.clamp_min(MIN_ROWS) - 1)[:, None, :, None]
-                known = upper & (counts >= MIN_ROWS)
-                parts["xx"] = (covariance.square().sum(dim=(1, 3)) * known).sum()
+                included = upper & (counts >= MIN_ROWS)
+                sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
                 rest_by = torch.stack([gram[-1, -1].expand(c), gram[-1, c * q : -1]], dim=1).expand(b, c, 2)
                 bit_by = torch.stack(
@@ -202,20 +204,20 @@ class Dependence:
                 )
                 table = torch.stack([rest_by, bit_by], dim=2) / (n - 1)
                 squares = torch.einsum("kst,klsx,lxy,klty->kl", of_first, table, of_second, table)
-                parts["mm"] = (squares * upper).sum()
+                sums["mm"] = (squares * upper).sum()
             if "xm" in self.terms:
                 # As published, the pair of a column and its own bit is included.
                 pairs = (upper | upper.T).fill_diagonal_(True) if first is second else upper
-                known = pairs & first.is_known[:, None]
-                parts["xm"] = _paper_column_and_bit(left_bit, left_rest, first.count, of_second, known)
+                included = pairs & first.has_enough_rows[:, None]
+                sums["xm"] = _paper_column_and_bit(left_bit, left_rest, first.count, of_second, included)
                 if first is not second:
-                    known = (pairs & second.is_known).T
-                    reverse = bit_right.permute(1, 2, 0), rest_right, second.count, of_first, known
-                    parts["xm"] = parts["xm"] + _paper_column_and_bit(*reverse)
-            total = sum(parts.values(), weight.new_zeros(()))
+                    included = (pairs & second.has_enough_rows).T
+                    reverse = bit_right.permute(1, 2, 0), rest_right, second.count, of_first, included
+                    sums["xm"] = sums["xm"] + _paper_column_and_bit(*reverse)
+            total = sum(sums.values(), weight.new_zeros(()))
             if not total.requires_grad:
                 continue
-            for term, value in parts.items():
+            for term, value in sums.items():
                 losses[term] = losses[term] + value.detach()
             total.backward()
             assert gram.grad is not None
@@ -233,7 +235,7 @@ class _Block:
     `matrix` (n, b · q + b) holds the features of each column, zero where missing, followed by the mask bits.
     """
 
-    part: slice
+    columns: slice
     matrix: torch.Tensor
     count: torch.Tensor
     groups: torch.Tensor
@@ -241,24 +243,24 @@ class _Block:
     @classmethod
     def of(
         cls,
-        part: slice,
+        columns: slice,
         values: torch.Tensor,
         mask: torch.Tensor,
         features: RandomFeatures,
         groups: torch.Tensor | None,
     ) -> _Block:
-        observed = mask[:, part].to(values.dtype)
-        cosines = features.of_values(torch.where(mask[:, part], values[:, part], 0.0), part)
+        observed = mask[:, columns].to(values.dtype)
+        cosines = features.of_values(torch.where(mask[:, columns], values[:, columns], 0.0), columns)
         matrix = torch.cat([(cosines * observed[:, :, None]).flatten(1), observed], dim=1)
         group = torch.arange(values.shape[1], device=values.device) if groups is None else groups
-        return cls(part, matrix, observed.sum(dim=0), group[part])
+        return cls(columns, matrix, observed.sum(dim=0), group[columns])
 
     @property
     def width(self) -> int:
-        return self.part.stop - self.part.start
+        return self.columns.stop - self.columns.start
 
     @property
-    def is_known(self) -> torch.Tensor:
+    def has_enough_rows(self) -> torch.Tensor:
         """Which columns are observed in enough rows to be compared with a bit."""
         return self.count >= MIN_ROWS
 

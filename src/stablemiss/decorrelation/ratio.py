@@ -29,9 +29,9 @@ from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng, draw_seed
 
 Classifier = Literal["mlp", "logistic"]
-# One row in so many is held out for the early stopping of the network; epochs without a lower held-out loss
-# before it stops.
+# One row in ten is held out for the early stopping of the network.
 HELD_OUT = 10
+# Epochs without a lower held-out loss before the network stops.
 PATIENCE = 10
 # Maximum batch size; small tables get smaller batches.
 BATCH_SIZE = 200
@@ -63,7 +63,7 @@ class RatioDecorrelator:
         Maximum number of epochs of the network; it stops earlier when the loss of held-out rows stops
         falling.
     n_permutations : int, default=3
-        Weights are averaged over so many permutations. A larger value is less noisy; the cost is
+        Number of permutations over which the weights are averaged. A larger value is less noisy; the cost is
         proportional.
     n_folds : int, default=2
         Number of cross-fitting folds: the weight of a row comes from a classifier not fitted to that row.

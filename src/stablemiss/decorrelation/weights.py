@@ -62,8 +62,9 @@ class Decorrelator:
         Number of rows per step, for tables too large to be used as a whole; None uses all rows. A larger
         value has less sampling noise.
     max_columns : int, default=128
-        In a wider table, this many columns are drawn together with the features, and losses are scaled to
-        all pairs. A larger value covers more pairs at once; the cost grows with its square.
+        Maximum number of columns per step. In a wider table, a random subset is drawn together with the
+        features, and losses are scaled to all pairs. A larger value covers more pairs at once; the cost grows
+        with its square.
     max_epochs : int, default=15
         Maximum number of epochs of 20 steps. Learning ends earlier when the score stops falling.
     learning_rate : float, default=0.03

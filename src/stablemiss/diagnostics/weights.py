@@ -35,8 +35,8 @@ class WeightReport:
     n_rows : int
         Number of rows.
     effective_rows : float
-        Effective sample size (Σw)² / Σw²: estimates from weighted rows are as noisy as those from so many
-        equally weighted rows.
+        Effective sample size (Σw)² / Σw²: the number of equally weighted rows that would give estimates with
+        the same noise.
     largest_share : float
         The largest weight as a fraction of the total; 1 / n_rows if all weights are equal.
     before, after : dict

@@ -139,7 +139,7 @@ class PBiGANNet(nn.Module):
             return decoded
         return torch.cat([decoded[:, : self.d], decoded[:, self.d :].softmax(dim=1)], dim=1)
 
-    def generators(self) -> list[nn.Parameter]:
+    def generator_parameters(self) -> list[nn.Parameter]:
         """Parameters of encoder and decoder."""
         return [*self.encoder.parameters(), *self.decoder.parameters()]
 
@@ -321,7 +321,7 @@ class PBiGAN(Method):
         # DEVIATION: early stopping on predictions of validation rows, because predictions are the goal.
         steps = [
             Step(critic_loss, list(network.critic.parameters()), adam),
-            Step(generator_loss, network.generators(), adam, every=self.critic_steps),
+            Step(generator_loss, network.generator_parameters(), adam, every=self.critic_steps),
         ]
         history = train_network(self, network, steps, rows, validation, task, rng, progress)
         return PBiGANPredictor(network, history)

@@ -44,7 +44,7 @@ class SRDO(Method):
         Probabilities are clipped to [clip, 1 − clip], so no weight exceeds (1 − clip) / clip. Towards one
         half the weights become equal.
     n_permutations : int, default=3
-        Weights are averaged over so many permutations. A larger value is less noisy; the cost is
+        Number of permutations over which the weights are averaged. A larger value is less noisy; the cost is
         proportional.
     n_folds : int, default=2
         Number of cross-fitting folds: the weight of a row comes from a classifier not fitted to that row.

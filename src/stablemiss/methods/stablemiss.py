@@ -27,7 +27,7 @@ TERMS_OF: dict[str, tuple[str, ...]] = {
     "inter": ("xm",),
     "full": ("xx", "mm", "xm"),
 }
-# Larger tables learn their row weights in batches of this many rows.
+# Maximum number of rows per step of the row weights; larger tables use batches of this size.
 MAX_BATCH_SIZE = 32768
 
 
@@ -54,8 +54,8 @@ class StableMiss(GeneratedRegression):
         Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible; the cost of the
         last layer of φ grows with the number of parameters of g.
     rank : int, default=None
-        If given, the parameters of g vary with the mask in only so many directions. A higher rank is more
-        flexible, None the most; a low rank makes a large g affordable.
+        If given, the parameters of g vary with the mask only in a subspace of this dimension. A higher rank
+        is more flexible, None the most; a low rank makes a large g affordable.
     learning_rate : float, default=1e-3
         Initial learning rate, lowered three times before the end. A larger value trains faster and less
         reliably.

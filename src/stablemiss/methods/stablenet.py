@@ -125,8 +125,8 @@ class StableNet(Method):
     alpha : float, default=0.9
         For "blend", the fraction of the old memory that is kept; closer to one it forgets more slowly.
     max_columns : int, default=128
-        With more features than this, so many of them are drawn for each batch. A larger value covers more
-        pairs at once; the cost grows with its square.
+        Maximum number of features per batch; of more features, a random subset is drawn for each batch. A
+        larger value covers more pairs at once; the cost grows with its square.
     learning_rate : float, default=1e-2
         Initial learning rate of the network, lowered three times before the end. A larger value trains faster
         and less reliably.

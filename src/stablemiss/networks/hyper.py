@@ -29,8 +29,8 @@ class ParameterGenerator(nn.Module):
         Widths of the hidden layers of φ; an empty sequence makes the parameters linear in the mask. Wider and
         more layers distinguish more masks and overfit earlier.
     rank : int, default=None
-        If given, the parameters vary with the mask in only so many directions, and the last layer has
-        rank · (hidden + n_parameters) weights instead of hidden · n_parameters. A higher rank is more
+        If given, the parameters vary with the mask only in a subspace of this dimension, and the last layer
+        has rank · (hidden + n_parameters) weights instead of hidden · n_parameters. A higher rank is more
         flexible; None is the most flexible.
 
     Shape

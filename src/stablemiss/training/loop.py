@@ -49,7 +49,7 @@ class Step:
         Maximum norm of the gradient; infinity turns clipping off. A lower value is safer against rare
         batches with large gradients, and slows training down if it is far below the usual norm.
     every : int, default=1
-        Run the step on every so many batches, counted through all epochs of the stage.
+        Run the step only on every `every`-th batch, counted through all epochs of the stage.
     """
 
     loss: Callable[..., Tensor]
