@@ -82,9 +82,7 @@ def main() -> None:
     for n, d in [(16384, 50), (8192, 784)]:
         values, mask = make_table(n, d, options.seed)
         start = time.perf_counter()
-        result = Decorrelator().weigh(
-            values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed)
-        )
+        result = Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
         left = result.effective_rows / n
         print(f"{n:>8} {d:>8} {time.perf_counter() - start:>8.1f} s, effective rows {left:.0%}", flush=True)
     if not options.wide:

@@ -97,13 +97,13 @@ def test_dependence_within_a_group_is_ignored():
     y = values.sum(axis=1)
     task = Regression.of(y)
     method = StableMiss(decorrelate="full", **QUICK)
-    apart = MaskedData.of(values, mask, task.encode(y))
-    together = replace(apart, groups=np.zeros(2, dtype=int))
+    separate = MaskedData.of(values, mask, task.encode(y))
+    grouped = replace(separate, groups=np.zeros(2, dtype=int))
     spread = {}
-    for name, data in (("apart", apart), ("together", together)):
+    for name, data in (("separate", separate), ("grouped", grouped)):
         train, valid = data.rows(np.arange(1600)), data.rows(np.arange(1600, 2000))
         spread[name] = method.fit(train, valid, task, to_rng(0), NullProgress()).weighting.weight.std()
-    assert spread["together"] < 1e-6 < 0.1 < spread["apart"]
+    assert spread["grouped"] < 1e-6 < 0.1 < spread["separate"]
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,8 @@ def gaussian_pair(n, correlation, seed):
 
 def distance_to_permuted(values, mask, weight=None, seed=0, n_directions=100):
     rng = np.random.default_rng(seed)
-    apart = permute_columns(values, mask, rng)
-    return sliced_distance(values, mask, *apart, weight, n_directions, rng=rng)
+    permuted = permute_columns(values, mask, rng)
+    return sliced_distance(values, mask, *permuted, weight, n_directions, rng=rng)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -90,14 +90,14 @@ def test_the_gradient_equals_finite_differences(seed):
 def test_permuting_columns_keeps_pairs_of_value_and_bit_and_groups_together():
     values, mask = mar_table(0, n=400, d=4)
     coded = np.where(mask, values, 99.0)
-    apart, apart_mask = permute_columns(coded, mask, np.random.default_rng(0))
-    np.testing.assert_array_equal(apart == 99.0, ~apart_mask)
-    np.testing.assert_array_equal(np.sort(apart, axis=0), np.sort(coded, axis=0))
-    assert (apart != coded).mean(axis=0).min() > 0.2
-    together, _ = permute_columns(coded, mask, np.random.default_rng(0), groups=np.array([0, 1, 1, 2]))
+    permuted, permuted_mask = permute_columns(coded, mask, np.random.default_rng(0))
+    np.testing.assert_array_equal(permuted == 99.0, ~permuted_mask)
+    np.testing.assert_array_equal(np.sort(permuted, axis=0), np.sort(coded, axis=0))
+    assert (permuted != coded).mean(axis=0).min() > 0.2
+    grouped, _ = permute_columns(coded, mask, np.random.default_rng(0), groups=np.array([0, 1, 1, 2]))
     rows = {tuple(row) for row in coded[:, 1:3]}
-    assert all(tuple(row) in rows for row in together[:, 1:3])
-    assert not all(tuple(row) in {tuple(row) for row in coded[:, :2]} for row in together[:, :2])
+    assert all(tuple(row) in rows for row in grouped[:, 1:3])
+    assert not all(tuple(row) in {tuple(row) for row in coded[:, :2]} for row in grouped[:, :2])
 
 
 @pytest.mark.parametrize("seed", range(3))

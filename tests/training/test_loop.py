@@ -126,16 +126,16 @@ def test_a_step_runs_on_every_kth_batch_counted_through_all_epochs(n_rows):
 def test_a_step_updates_only_its_own_parameters():
     """Both losses depend on both numbers; each step updates one and leaves no gradient on the other."""
     module = numbers(1.0, 1.0)
-    seen = []
+    parameters = []
 
     def loss(batch):
-        seen.append([part.item() for part in module])
+        parameters.append([part.item() for part in module])
         assert all(part.grad is None for part in module)
         return (module[0] * module[1]).sum()
 
     steps = [Step(loss, [module[0]], sgd), Step(lambda batch: -loss(batch), [module[1]], sgd)]
     run(Stage("alternation", module, steps, lambda: -module[1].item(), make_rows(), max_epochs=1))
-    assert seen == [[1.0, 1.0], [pytest.approx(0.9), 1.0]]
+    assert parameters == [[1.0, 1.0], [pytest.approx(0.9), 1.0]]
     assert [part.item() for part in module] == pytest.approx([0.9, 1.09])
 
 
@@ -340,16 +340,16 @@ def test_the_module_is_in_training_mode_for_steps_and_in_evaluation_mode_for_sco
 
 
 def test_a_stage_has_its_own_number_of_threads():
-    module, seen = numbers(1.0), []
+    module, n_threads = numbers(1.0), []
 
     def loss(batch):
-        seen.append(torch.get_num_threads())
+        n_threads.append(torch.get_num_threads())
         return module[0].sum()
 
     before = torch.get_num_threads()
     stage = Stage("stage", module, [Step(loss, list(module), sgd)], lambda: 0.0, make_rows(), max_epochs=1)
     run(stage, replace(stage, n_threads=before + 1))
-    assert seen == [before, before + 1]
+    assert n_threads == [before, before + 1]
     assert torch.get_num_threads() == before
 
 
