@@ -30,17 +30,29 @@ class StableMissPlus(GeneratedRegression):
     Parameters
     ----------
     architecture : {"linear", "mlp"}, default="linear"
+        Architecture of g: linear in the observed values, or an MLP, which is more flexible and slower.
     hidden : int, default=128
+        Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
     layers : int, default=1
+        Number of hidden layers of φ. More layers represent more complex functions of the mask.
     g_hidden : sequence of int, default=(32,)
+        Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible and cost more.
     rank : int, default=None
+        Dimension of the subspace in which the parameters of g vary with the mask. A higher rank is more
+        flexible, None the most.
     learning_rate : float, default=1e-3
+        Initial learning rate. A larger value trains faster and less reliably.
     weight_decay : float, default=3.0
+        Weight decay of φ. A larger value makes the predictors of different masks more similar.
     batch_size : int, default=256
+        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps.
     max_epochs : int, default=200
+        Maximum number of epochs.
     patience : int, default=4
+        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
+        value finds late improvements and takes longer.
     device : str, default="auto"
-        These parameters are the same as in `StableMiss`.
+        "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     strength : float, default=0.15
         Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
         1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
@@ -50,7 +62,7 @@ class StableMissPlus(GeneratedRegression):
 
     See Also
     --------
-    StableMiss : Row weights that lower covariances of random features.
+    StableMiss : Row weights that lower covariances of random features; explains the parameters in detail.
 
     Examples
     --------
