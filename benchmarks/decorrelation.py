@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from stablemiss.decorrelation import Dependence, RandomFeatures, weigh_rows
+from stablemiss.decorrelation import Decorrelator, Dependence, RandomFeatures
 
 Q = 5
 
@@ -82,8 +82,8 @@ def main() -> None:
     for n, d in [(16384, 50), (8192, 784)]:
         values, mask = make_table(n, d, options.seed)
         start = time.perf_counter()
-        found = weigh_rows(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
-        left = found.effective_rows / n
+        result = Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
+        left = result.effective_rows / n
         print(f"{n:>8} {d:>8} {time.perf_counter() - start:>8.1f} s, effective rows {left:.0%}", flush=True)
     if not options.wide:
         return
@@ -101,7 +101,7 @@ def main() -> None:
         )
     values, mask = make_table(2048, 10744, options.seed)
     start = time.perf_counter()
-    weigh_rows(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
+    Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
     print(f"    2048    10744 {time.perf_counter() - start:>8.1f} s for weights, peak {peak():.2f} GiB")
 
 

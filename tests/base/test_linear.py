@@ -1,4 +1,4 @@
-"""What linear methods share: rows are joined, columns centred, and weights mean repetition."""
+"""Linear models: joined rows, centred columns, and weights equivalent to repetition."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def draw(seed, n=60, d=3):
     return rng, MaskedData.of(values, mask, rng.normal(size=(n, 1)), weight)
 
 
-def test_joined_rows_are_the_training_rows_and_then_the_validation_rows():
+def test_joined_rows_are_training_rows_followed_by_validation_rows():
     _, data = draw(0)
     joined = join(data.rows(np.arange(40)), data.rows(np.arange(40, 60)))
     for name in ("values", "mask", "target", "weight", "groups"):
@@ -25,7 +25,7 @@ def test_joined_rows_are_the_training_rows_and_then_the_validation_rows():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_observed_cells_of_the_design_have_weighted_mean_zero(seed):
+def test_observed_values_of_the_design_have_weighted_mean_zero(seed):
     _, data = draw(seed)
     columns = design(data.values, data.mask, data.column_means())
     np.testing.assert_allclose(data.weight @ columns, 0.0, atol=1e-9)
@@ -41,7 +41,7 @@ def test_a_column_never_observed_has_mean_zero():
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("is_classification", [False, True])
-def test_a_row_of_weight_two_counts_as_two_rows(seed, is_classification):
+def test_weights_are_equivalent_to_repeated_rows(seed, is_classification):
     rng, data = draw(seed)
     weight = rng.integers(1, 4, size=len(data))
     if is_classification:
@@ -50,12 +50,12 @@ def test_a_row_of_weight_two_counts_as_two_rows(seed, is_classification):
         task, target = Regression.of(data.target[:, 0]), data.target
     repeated = np.repeat(np.arange(len(data)), weight)
     weighted = regress(data.values, target, weight.astype(float), task, ridge=0.1)
-    again = regress(data.values[repeated], target[repeated], np.ones(len(repeated)), task, ridge=0.1)
-    for one, other in zip(weighted, again, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-2, atol=1e-3)
+    unweighted = regress(data.values[repeated], target[repeated], np.ones(len(repeated)), task, ridge=0.1)
+    for actual, expected in zip(weighted, unweighted, strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-2, atol=1e-3)
 
 
 def test_learnt_weights_are_not_part_of_the_archive():
-    """They are as many as the rows, which are not archived either."""
+    """They belong to the training rows, which are not archived either."""
     predictor = LinearPredictor(np.zeros(1), np.ones((1, 1)), np.zeros(1), use_mask=False, weight=np.ones(9))
     assert LinearPredictor.from_state(predictor.state()).weight is None

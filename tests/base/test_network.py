@@ -1,4 +1,4 @@
-"""What methods with a network share."""
+"""Predictors with a network."""
 
 import multiprocessing
 
@@ -7,20 +7,20 @@ import pytest
 import torch
 
 from stablemiss.base.network import NetworkPredictor
-from stablemiss.networks import NeuMissNet
+from stablemiss.networks import GeneratedMLP
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import CHUNK
 
 
 class Predictor(NetworkPredictor):
-    kind = NeuMissNet
+    kind = GeneratedMLP
 
 
 @pytest.fixture
 def predictor():
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return Predictor(NeuMissNet(3, 1, depth=2))
+        return Predictor(GeneratedMLP([3, 1], hidden=[4]))
 
 
 def rows(n):
@@ -29,23 +29,23 @@ def rows(n):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-def test_long_tables_are_answered_in_order_by_any_number_of_threads(predictor, n_threads):
+def test_predictions_do_not_depend_on_the_number_of_threads(predictor, n_threads):
     values, mask = rows(3 * CHUNK + 7)
-    parts = [slice(first, first + 500) for first in range(0, len(values), 500)]
-    alone = np.concatenate([predictor.predict(values[part], mask[part]) for part in parts])
+    slices = [slice(first, first + 500) for first in range(0, len(values), 500)]
+    expected = np.concatenate([predictor.predict(values[rows], mask[rows]) for rows in slices])
     with torch_threads(n_threads):
-        together = predictor.predict(values, mask)
+        predictions = predictor.predict(values, mask)
         assert torch.get_num_threads() == n_threads
-    np.testing.assert_allclose(together, alone, atol=1e-12)
+    np.testing.assert_allclose(predictions, expected, atol=1e-12)
 
 
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_process_answers_too(predictor):
-    """Web servers fork after loading; torch's own threads would wait for ever there."""
+def test_a_forked_process_can_predict(predictor):
+    """Web servers fork after loading a model; torch's own threads would deadlock there."""
     values, mask = rows(2 * CHUNK)
     with torch_threads(2):
-        torch.randn(600, 600) @ torch.randn(600, 600)  # the parent has used its threads
+        torch.randn(600, 600) @ torch.randn(600, 600)  # the parent process starts torch's threads
         process = multiprocessing.get_context("fork").Process(target=predictor.predict, args=(values, mask))
         process.start()
         process.join(60)

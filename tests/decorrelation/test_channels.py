@@ -1,4 +1,4 @@
-"""Weights for one batch after another: what they measure, what they lower, and what they remember."""
+"""Weights of successive batches: the dependence they measure and lower, and the memory of earlier rows."""
 
 import numpy as np
 import pytest
@@ -10,13 +10,13 @@ from stablemiss.seeding import to_rng
 
 
 def draw(seed, n=128, d=6, common=0.0):
-    """Columns that share a part, `common` times as large as their own."""
+    """Columns with a common component of size `common`, relative to their own noise."""
     rng = to_rng(seed)
     return torch.from_numpy(rng.normal(size=(n, d)) + common * rng.normal(size=(n, 1)))
 
 
 def weigh(batches, seed=0, kind="queue", weight=None, **settings):
-    """Shares of the last of several batches."""
+    """Learnt shares of the last of several batches."""
     d = batches[0].shape[1]
     weights = BatchWeights(Memory(kind, 128), to_rng(seed), np.arange(d), **settings)
     for batch in batches:
@@ -44,25 +44,25 @@ def test_dependence_is_the_sum_over_pairs_and_channels_of_squared_weighted_covar
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_its_gradient_is_that_of_finite_differences(seed):
+def test_its_gradient_equals_finite_differences(seed):
     dependence = ChannelDependence(draw(seed, n=9, d=3), groups=torch.tensor([0, 1, 1]))
     features = RandomFeatures.draw(3, q=2, rng=to_rng(seed))
     share = torch.from_numpy(to_rng(seed).dirichlet(np.ones(9))).requires_grad_()
     assert torch.autograd.gradcheck(lambda weight: dependence(weight, features), share)
 
 
-def test_scale_and_place_of_a_column_do_not_matter_nor_does_a_column_without_spread():
+def test_scale_and_location_of_a_column_and_constant_columns_have_no_influence():
     columns = draw(0, common=1.0)
-    flat = torch.cat([columns, torch.full((128, 1), 1 / 3)], dim=1)
+    with_constant = torch.cat([columns, torch.full((128, 1), 1 / 3)], dim=1)
     features = RandomFeatures.draw(7, q=2, rng=to_rng(0))
-    fewer = RandomFeatures(*(part[:6] for part in vars(features).values()))
+    first_features = RandomFeatures(*(part[:6] for part in vars(features).values()))
     share = torch.from_numpy(to_rng(0).dirichlet(np.ones(128)))
-    expected = float(ChannelDependence(columns)(share, fewer))
-    assert float(ChannelDependence(100 * columns - 7)(share, fewer)) == pytest.approx(expected)
-    assert float(ChannelDependence(flat)(share, features)) == pytest.approx(expected)
+    expected = float(ChannelDependence(columns)(share, first_features))
+    assert float(ChannelDependence(100 * columns - 7)(share, first_features)) == pytest.approx(expected)
+    assert float(ChannelDependence(with_constant)(share, features)) == pytest.approx(expected)
 
 
-def test_parts_of_one_column_do_not_count_as_dependent():
+def test_dependence_within_a_group_is_ignored():
     column = draw(0, d=1)
     twice = torch.cat([column, column], dim=1)
     features = RandomFeatures.draw(2, q=50, rng=to_rng(0))
@@ -73,7 +73,7 @@ def test_parts_of_one_column_do_not_count_as_dependent():
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("kind", ["queue", "blend"])
-def test_weights_add_up_to_one_and_lower_the_dependence_on_features_they_have_not_seen(seed, kind):
+def test_weights_sum_to_one_and_lower_the_dependence_of_new_features(seed, kind):
     batches = [draw(10 * seed + i, common=1.0) for i in range(3)]
     share = weigh(batches, seed, kind, lambda_p=3.0)
     assert float(share.sum()) == pytest.approx(1.0)
@@ -90,23 +90,23 @@ def test_rows_of_independent_columns_keep_nearly_equal_weights(seed, d):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_beside_a_blended_memory_independent_columns_look_dependent(seed):
-    """Which is why the memory is a queue by default."""
+def test_with_a_blended_memory_independent_columns_look_dependent(seed):
+    """This is why the memory is a queue by default."""
     batches = [draw(100 * seed + i, d=20) for i in range(FIRST_BATCHES + 2)]
     queue, blend = (weigh(batches, seed, kind, lambda_p=3.0) for kind in ("queue", "blend"))
     assert effective_share(blend) < 0.99 < effective_share(queue)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_rows_weigh_of_their_own_counts(seed):
-    """Dependence among rows of no weight is none; were they to count, weights would fight it."""
+def test_sample_weights_are_taken_into_account(seed):
+    """Dependence between rows of almost no weight is ignored; otherwise the weights would reduce it."""
     batch = torch.cat([draw(seed, n=256, d=4), draw(10 + seed, n=64, d=1).expand(64, 4)])
-    light = torch.cat([torch.ones(256), torch.full((64,), 1e-6)]).to(batch)
-    without, with_copies = (weigh([batch], weight=weight, lambda_p=1.0) for weight in (light, None))
-    assert float(without.std()) < 0.5 * float(with_copies.std())
+    sample_weight = torch.cat([torch.ones(256), torch.full((64,), 1e-6)]).to(batch)
+    ignored, included = (weigh([batch], weight=weight, lambda_p=1.0) for weight in (sample_weight, None))
+    assert float(ignored.std()) < 0.5 * float(included.std())
 
 
-def test_same_seed_same_weights_also_where_columns_are_drawn():
+def test_weights_are_reproducible_by_seed_also_with_random_columns():
     batches = [draw(i, d=30, common=1.0) for i in range(2)]
     one, two, other = (weigh(batches, seed, max_columns=10) for seed in (0, 0, 1))
     torch.testing.assert_close(one, two, rtol=0, atol=0)
@@ -120,43 +120,43 @@ def test_few_rows_and_a_single_column_work(n, d):
     assert float(share.sum()) == pytest.approx(1.0)
 
 
-def take(memory, n_batches, length=4):
-    """The last of the batches that a memory was given."""
+def add_batches(memory, n_batches, length=4):
+    """Add batches to a memory and return the last one."""
     for number in range(n_batches):
         features = torch.from_numpy(to_rng(number).normal(size=(length, 2)))
         raw = torch.full((length,), float(number)).to(features)
-        memory.take(features, raw)
+        memory.add(features, raw)
     return features, raw
 
 
-def test_a_blend_that_keeps_nothing_is_the_last_batch():
+def test_a_blend_with_alpha_zero_is_the_last_batch():
     memory = Memory("blend", size=4, alpha=0.0)
-    features, raw = take(memory, FIRST_BATCHES + 3)
+    features, raw = add_batches(memory, FIRST_BATCHES + 3)
     torch.testing.assert_close(memory.features, features)
     torch.testing.assert_close(memory.raw, raw)
 
 
-def test_a_blend_is_the_plain_mean_of_the_first_batches_and_then_moves_slowly():
+def test_a_blend_is_the_mean_of_the_first_batches_and_then_a_moving_average():
     memory = Memory("blend", size=4, alpha=0.9)
-    take(memory, FIRST_BATCHES)
+    add_batches(memory, FIRST_BATCHES)
     mean = (FIRST_BATCHES - 1) / 2
     torch.testing.assert_close(memory.raw, torch.full((4,), mean).to(memory.raw))
-    memory.take(torch.zeros(4, 2).to(memory.features), torch.zeros(4).to(memory.raw))
+    memory.add(torch.zeros(4, 2).to(memory.features), torch.zeros(4).to(memory.raw))
     torch.testing.assert_close(memory.raw, torch.full((4,), 0.9 * mean).to(memory.raw))
 
 
-def test_a_short_batch_changes_only_as_many_rows_of_a_blend_as_it_has():
+def test_a_short_batch_changes_only_the_first_rows_of_a_blend():
     memory = Memory("blend", size=4, alpha=0.0)
-    features, _ = take(memory, FIRST_BATCHES + 1)
+    features, _ = add_batches(memory, FIRST_BATCHES + 1)
     short = torch.ones(3, 2).to(features)
-    memory.take(short, torch.ones(3).to(features))
+    memory.add(short, torch.ones(3).to(features))
     torch.testing.assert_close(memory.features, torch.cat([short, features[3:]]))
 
 
 @pytest.mark.parametrize(("size", "length"), [(0, 4), (3, 4), (6, 4), (100, 4)])
-def test_a_queue_holds_the_latest_rows(size, length):
+def test_a_queue_keeps_the_latest_rows(size, length):
     memory = Memory("queue", size)
-    take(memory, 5, length)
+    add_batches(memory, 5, length)
     latest = np.repeat(np.arange(5.0), length)[::-1][:size][::-1]
     np.testing.assert_array_equal(np.sort(memory.raw.numpy()), latest)
     assert memory.features.shape == (len(latest), 2)

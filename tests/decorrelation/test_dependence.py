@@ -1,3 +1,5 @@
+"""Dependence between columns and mask bits: against loops, finite differences, and known cases."""
+
 import itertools
 
 import numpy as np
@@ -23,7 +25,7 @@ def make_table(seed, n=90, d=4, q=3):
 
 
 def cosines(features, values, mask):
-    """u of values and bits as numpy arrays, written from the definition."""
+    """Features of values and bits as numpy arrays, from the definition."""
     w, b, mw, mb = (
         p.numpy() for p in (features.frequency, features.phase, features.mask_frequency, features.mask_phase)
     )
@@ -35,7 +37,7 @@ def cosines(features, values, mask):
 def naive_weighted(values, mask, weight, features):
     """Weighted covariances as loops over pairs of columns and pairs of features."""
     u, v = cosines(features, values, mask)
-    seen, w = mask.numpy(), weight.numpy()
+    observed, w = mask.numpy(), weight.numpy()
     d, q = u.shape[1:]
     totals = dict.fromkeys(TERMS, 0.0)
 
@@ -47,17 +49,17 @@ def naive_weighted(values, mask, weight, features):
     for k, j in itertools.product(range(d), range(d)):
         for s, t in itertools.product(range(q), range(q)):
             if k < j:
-                totals["xx"] += covariance(seen[:, k] & seen[:, j], u[:, k, s], u[:, j, t]) ** 2
+                totals["xx"] += covariance(observed[:, k] & observed[:, j], u[:, k, s], u[:, j, t]) ** 2
                 totals["mm"] += covariance(everywhere, v[:, k, s], v[:, j, t]) ** 2
             if k != j:
-                totals["xm"] += covariance(seen[:, k], u[:, k, s], v[:, j, t]) ** 2
+                totals["xm"] += covariance(observed[:, k], u[:, k, s], v[:, j, t]) ** 2
     return totals
 
 
 def naive_paper(values, mask, weight, features):
     """The paper's partial cross-covariances as loops over pairs, features and rows."""
     u, v = cosines(features, values, mask)
-    seen, w = mask.numpy(), weight.numpy()
+    observed, w = mask.numpy(), weight.numpy()
     n, d, q = u.shape
     totals = dict.fromkeys(TERMS, 0.0)
 
@@ -71,15 +73,15 @@ def naive_paper(values, mask, weight, features):
     for k, j in itertools.product(range(d), range(d)):
         for s, t in itertools.product(range(q), range(q)):
             if k < j:
-                totals["xx"] += square(u[:, k, s], seen[:, k], u[:, j, t], seen[:, j])
+                totals["xx"] += square(u[:, k, s], observed[:, k], u[:, j, t], observed[:, j])
                 totals["mm"] += square(v[:, k, s], everywhere, v[:, j, t], everywhere)
-            totals["xm"] += square(u[:, k, s], seen[:, k], v[:, j, t], everywhere)
+            totals["xm"] += square(u[:, k, s], observed[:, k], v[:, j, t], everywhere)
     return totals
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 100])
 @pytest.mark.parametrize(("form", "naive"), [("weighted", naive_weighted), ("paper", naive_paper)])
-def test_all_terms_equal_naive_loops_whatever_the_blocks(form, naive, block):
+def test_all_terms_equal_naive_loops_for_any_block_size(form, naive, block):
     values, mask, weight, features = make_table(0)
     losses, _ = Dependence(values, mask, features, form=form, block=block)(weight)
     expected = naive(values, mask, weight, features)
@@ -102,7 +104,7 @@ def test_gradients_equal_finite_differences(form, terms, block):
 
 
 @pytest.mark.parametrize("form", ["weighted", "paper"])
-def test_hidden_values_have_no_influence(form):
+def test_missing_values_have_no_influence(form):
     values, mask, weight, features = make_table(2)
     other = torch.where(mask, values, 7.0)
     for first, second in zip(
@@ -114,8 +116,8 @@ def test_hidden_values_have_no_influence(form):
             torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 
-def test_independent_columns_come_close_to_zero_in_the_weighted_form_only():
-    """With weights unrelated to the table the weighted form vanishes; the paper's does not."""
+def test_independent_columns_are_near_zero_only_in_the_weighted_form():
+    """With weights independent of the table, the weighted form vanishes; the paper's does not."""
     rng = np.random.default_rng(0)
     values, mask = rng.normal(size=(40000, 3)), np.ones((40000, 3), dtype=bool)
     weight = rng.exponential(size=40000)
@@ -124,29 +126,29 @@ def test_independent_columns_come_close_to_zero_in_the_weighted_form_only():
     assert ours["xx"] < 0.02 < 0.2 < paper["xx"]
 
 
-def test_what_is_no_term_or_form_is_refused():
+def test_unknown_terms_and_forms_raise():
     values, mask, _, features = make_table(3)
-    with pytest.raises(ValueError, match="terms must be among"):
+    with pytest.raises(ValueError, match=r"terms must be a subset .* form must be"):
         Dependence(values, mask, features, terms=("yy",))
-    with pytest.raises(ValueError, match="terms must be among"):
+    with pytest.raises(ValueError, match=r"terms must be a subset .* form must be"):
         Dependence(values, mask, features, form="other")
 
 
 @pytest.mark.parametrize("form", ["weighted", "paper"])
 @pytest.mark.parametrize("block", [1, 2, 8])
-def test_parts_of_one_column_do_not_count_as_a_pair_and_their_bits_count_once(form, block):
-    """Three copies of a column's bit, in one group, are worth one; whatever the blocks."""
+def test_columns_of_one_group_are_not_paired_and_their_bits_count_once(form, block):
+    """Three copies of a bit in one group equal a single bit, for any block size."""
     values, mask, weight, features = make_table(3, d=4)
     single = Dependence(values, mask, features, ("mm",), form)(weight)[0]["mm"]
-    wide = [0, 0, 0, 1, 2, 3]
+    repeated = [0, 0, 0, 1, 2, 3]
     copied = RandomFeatures(
         *(
-            part[wide]
+            part[repeated]
             for part in (features.frequency, features.phase, features.mask_frequency, features.mask_phase)
         )
     )
     groups = torch.tensor([7, 7, 7, 1, 2, 3])
-    grouped = Dependence(values[:, wide], mask[:, wide], copied, ("mm",), form, groups, block)
+    grouped = Dependence(values[:, repeated], mask[:, repeated], copied, ("mm",), form, groups, block)
     assert grouped(weight)[0]["mm"] == pytest.approx(single, rel=1e-9)
     together = Dependence(
         values, mask, features, ("xx", "mm"), form, torch.zeros(4, dtype=torch.int64), block
@@ -155,29 +157,29 @@ def test_parts_of_one_column_do_not_count_as_a_pair_and_their_bits_count_once(fo
 
 
 @pytest.mark.parametrize("form", ["weighted", "paper"])
-@pytest.mark.parametrize(("n_seen", "counts"), [(29, False), (30, True)])
-def test_columns_seen_in_fewer_than_thirty_rows_do_not_count(form, n_seen, counts):
+@pytest.mark.parametrize(("n_observed", "is_counted"), [(29, False), (30, True)])
+def test_columns_observed_in_fewer_than_thirty_rows_are_skipped(form, n_observed, is_counted):
     rng = np.random.default_rng(0)
     values = torch.from_numpy(rng.normal(size=(200, 2)))
     mask = torch.ones(200, 2, dtype=torch.bool)
-    mask[n_seen:, 0] = False
+    mask[n_observed:, 0] = False
     mask[::3, 1] = False
     features = RandomFeatures.draw(2, 3, rng)
     weight = torch.from_numpy(rng.uniform(0.5, 1.5, size=200))
     other = values.clone()
     other[:, 0] = values[:, 0].flip(0)
     one, two = (Dependence(table, mask, features, form=form)(weight)[0] for table in (values, other))
-    assert one["xx"] == two["xx"] == 0.0  # seen together in fewer rows still
-    assert (one["xm"] != two["xm"]) == counts
+    assert one["xx"] == two["xx"] == 0.0  # jointly observed in even fewer rows
+    assert (one["xm"] != two["xm"]) == is_counted
 
 
-def test_rows_of_weight_zero_are_as_good_as_absent():
+def test_rows_of_weight_zero_are_ignored():
     rng = np.random.default_rng(0)
     values, mask = rng.normal(size=(400, 2)), np.ones((400, 2), dtype=bool)
     mask[200:, 1] = False
     weight = np.repeat([0.0, 1.0], 200)
-    found = dependence(values, mask, weight, rng=np.random.default_rng(1))
-    rest = dependence(values[200:], mask[200:], rng=np.random.default_rng(1))
-    assert found == pytest.approx(rest)
+    weighted = dependence(values, mask, weight, rng=np.random.default_rng(1))
+    subset = dependence(values[200:], mask[200:], rng=np.random.default_rng(1))
+    assert weighted == pytest.approx(subset)
     single = dependence(values.astype(np.float32), mask, rng=np.random.default_rng(1))
     assert single == pytest.approx(dependence(values, mask, rng=np.random.default_rng(1)), abs=1e-4)

@@ -1,9 +1,9 @@
-"""What the paper claims of decorrelation, on distributions so small that every case can be written down.
+"""The paper's claims about decorrelation, on small discrete distributions where every case can be enumerated.
 
-In the realisable case, and wherever the training rows show every mask, each weighting of the rows has the
-same minimiser in the population: the closed form. What weights change is how much training loss a wrong
-parameter costs, and so how surely a fit that shrinks, or stops early, rejects it. Where a mask never occurs
-in training no weights can bring it in. And weights must not know what is hidden. The tests show all four.
+In the realisable case, if every mask occurs in training, all weightings of the rows have the same population
+minimiser: the closed form. Weights change how much training loss a wrong parameter costs, and so how reliably
+a fit with regularisation or early stopping rejects it. If a mask never occurs in training, no weights can add
+it. Weights must not depend on missing values. The tests show all four.
 """
 
 import itertools
@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 
-from stablemiss.decorrelation import dependence, weigh_rows
+from stablemiss.decorrelation import Decorrelator, dependence
 from stablemiss.networks import GeneratedMLP
 from stablemiss.tasks import Regression
 
-# Squared error as methods inner_loop it, on a target left in its own units.
+# The squared error that methods minimise, for a target that is not standardised.
 TASK = Regression(mean=np.zeros(1), scale=np.ones(1), single=True)
 
 
@@ -34,7 +34,7 @@ def loss(theta, x, m, y, weight=None):
 
 
 def minimiser(x, m, y, weight=None, shrink=0.0):
-    """The θ of least loss + shrink · ‖θ‖²; of least norm where several have it."""
+    """The θ that minimises loss + shrink · ‖θ‖²; the one of least norm if there are several."""
     terms = terms_of(x, m)
     share = np.ones(len(x)) if weight is None else weight
     share = share / share.sum()
@@ -43,11 +43,11 @@ def minimiser(x, m, y, weight=None, shrink=0.0):
 
 
 def rows_of(x_counts, mask_counts):
-    """x and m (n, d), independent of each other, with each value as often as its count says."""
+    """x and m (n, d), independent of each other, each value repeated according to its count."""
     pairs = [
         (x, m)
-        for (x, often), (m, also) in itertools.product(x_counts.items(), mask_counts.items())
-        for _ in range(often * also)
+        for (x, x_count), (m, m_count) in itertools.product(x_counts.items(), mask_counts.items())
+        for _ in range(x_count * m_count)
     ]
     return tuple(np.array(side, dtype=float) for side in zip(*pairs, strict=True))
 
@@ -86,7 +86,7 @@ def test_theorem_2_two_parameters_with_the_same_training_loss_and_different_test
     assert loss(WRONG, *test) == pytest.approx(15 / 4, abs=1e-12)
 
 
-def test_theorem_2_the_right_one_is_the_conditional_mean_under_every_mask():
+def test_theorem_2_the_right_parameter_is_the_conditional_mean_under_every_mask():
     x, m, y = instance(TEST_MASKS)
     outputs = terms_of(x, m) @ RIGHT.ravel()
     for row, output in enumerate(outputs):
@@ -101,9 +101,9 @@ def test_theorem_2_the_right_one_is_the_conditional_mean_under_every_mask():
         (WRONG, 15 / 4, [[-1 / 2, -1], [0, 0], [5, 0]], [3 / 2, 1, 2]),
     ],
 )
-def test_theorem_2_holds_of_the_network_that_methods_train(theta, test_loss, by_mask, start):
+def test_theorem_2_holds_for_the_network_that_methods_train(theta, test_loss, by_mask, start):
     """For two columns the quadratic φ is linear in the mask, so a generated network without hidden layers
-    can be either parameter."""
+    can represent both parameters."""
     network = GeneratedMLP([2, 1], hidden=[]).double()
     with torch.no_grad():
         network.phi.code.last.weight.copy_(torch.tensor(by_mask))
@@ -115,27 +115,27 @@ def test_theorem_2_holds_of_the_network_that_methods_train(theta, test_loss, by_
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_theorem_2_no_weights_tell_the_two_apart_on_masks_that_never_occur(seed):
-    """Where one of two columns is always hidden, their bits depend on each other under any weights."""
+def test_theorem_2_no_weights_distinguish_the_two_if_a_mask_never_occurs(seed):
+    """If exactly one of two columns is always missing, their bits are dependent under any weights."""
     x, m, y = instance(TRAIN_MASKS)
     weight = np.random.default_rng(seed).exponential(size=len(x))
     assert loss(WRONG, x, m, y, weight) == pytest.approx(loss(RIGHT, x, m, y, weight), abs=1e-12)
     assert dependence(x, m, weight, rng=np.random.default_rng(seed))["mm"] > 0
-    # The minimiser of least norm is a third parameter, and wrong under the test masks as well.
+    # The minimiser of least norm is a third parameter, which is also wrong under the test masks.
     assert loss(minimiser(x, m, y, weight), *instance(TEST_MASKS)) > 5 / 8 + 0.05
 
 
-def test_theorem_2_with_a_little_overlap_decorrelating_weights_charge_the_wrong_one_its_full_price():
-    """Two in a hundred rows have both columns or none; weights p_test / p_train make the bits independent."""
+def test_theorem_2_with_a_little_overlap_decorrelating_weights_raise_the_loss_of_the_wrong_parameter():
+    """In 2% of the rows both columns or none are observed; weights p_test / p_train make bits independent."""
     x, m, y = instance({(0, 0): 1, (0, 1): 49, (1, 0): 49, (1, 1): 1})
     exact = np.where(m[:, 0] == m[:, 1], 25.0, 25 / 49)
-    for weight, price in ((np.ones(len(x)), 1 / 100), (exact, 1 / 4)):
+    for weight, share in ((np.ones(len(x)), 1 / 100), (exact, 1 / 4)):
         gap = loss(WRONG, x, m, y, weight) - loss(RIGHT, x, m, y, weight)
-        assert gap == pytest.approx(price * 25 / 2, abs=1e-12)
+        assert gap == pytest.approx(share * 25 / 2, abs=1e-12)
     assert loss(WRONG, x, m, y, exact) == pytest.approx(15 / 4, abs=1e-12)
     measured = dependence(x, m, exact, rng=np.random.default_rng(0))
     assert measured["mm"] == pytest.approx(0, abs=1e-12)
-    # Minimising the weighted risk finds the right one; what is left of it under shrinkage is far less.
+    # The minimiser of the weighted risk is the right one, and shrinkage changes it far less.
     test = instance(TEST_MASKS)
     assert loss(minimiser(x, m, y, exact), *test) == pytest.approx(5 / 8, abs=1e-9)
     plain, weighted = (
@@ -144,8 +144,8 @@ def test_theorem_2_with_a_little_overlap_decorrelating_weights_charge_the_wrong_
     assert weighted < 0.05 * plain
 
 
-def test_theorem_2_independent_bits_are_not_enough_if_one_mask_carries_nearly_all_weight():
-    """Bits are as good as independent, too, where they hardly vary, and then the wrong one is cheap."""
+def test_theorem_2_independent_bits_do_not_suffice_if_one_mask_has_nearly_all_weight():
+    """Bits that hardly vary are nearly independent too, and then the loss of the wrong parameter is small."""
     x, m, y = instance({(0, 0): 1, (0, 1): 49, (1, 0): 49, (1, 1): 1})
     one_mask = np.where((m == [0, 1]).all(axis=1), 1.0, 1e-3)
     equal, collapsed = (
@@ -156,28 +156,28 @@ def test_theorem_2_independent_bits_are_not_enough_if_one_mask_carries_nearly_al
 
 
 @pytest.mark.slow
-def test_theorem_2_with_a_little_overlap_learnt_weights_mostly_do_the_same():
-    """`weigh_rows` knows neither mechanism nor target. It always makes the bits less dependent and the wrong one
-    dearer. Mostly it spreads the weight over all masks; some runs go part or all of the way to
-    the other solution, where one mask carries it, hence the median."""
+def test_theorem_2_with_a_little_overlap_learnt_weights_usually_do_the_same():
+    """`Decorrelator` knows neither mechanism nor target. It always makes the bits less dependent and raises
+    the loss of the wrong parameter. It usually distributes the weight over all masks; some runs approach the
+    other solution, in which one mask has all the weight, hence the median."""
     x, m, y = instance({(0, 0): 4, (0, 1): 196, (1, 0): 196, (1, 1): 4})
     test = instance(TEST_MASKS)
     plain_gap = loss(WRONG, x, m, y) - loss(RIGHT, x, m, y)
     plain_excess = loss(minimiser(x, m, y, shrink=0.01), *test) - 5 / 8
-    dearer, left = [], []
+    gap_ratios, excess_ratios = [], []
     for seed in range(5):
-        found = weigh_rows(2 * x - 1, m, strength=0.1, q=20, rng=np.random.default_rng(seed))
-        assert found.after["mm"] < 0.2 * found.before["mm"]
-        gap = loss(WRONG, x, m, y, found.weight) - loss(RIGHT, x, m, y, found.weight)
-        dearer.append(gap / plain_gap)
-        excess = loss(minimiser(x, m, y, found.weight, shrink=0.01), *test) - 5 / 8
-        left.append(excess / plain_excess)
-    assert min(dearer) > 1
-    assert np.median(dearer) > 4
-    assert np.median(left) < 0.25
+        weighting = Decorrelator(strength=0.1, q=20).weigh(2 * x - 1, m, rng=np.random.default_rng(seed))
+        assert weighting.after["mm"] < 0.2 * weighting.before["mm"]
+        gap = loss(WRONG, x, m, y, weighting.weight) - loss(RIGHT, x, m, y, weighting.weight)
+        gap_ratios.append(gap / plain_gap)
+        excess = loss(minimiser(x, m, y, weighting.weight, shrink=0.01), *test) - 5 / 8
+        excess_ratios.append(excess / plain_excess)
+    assert min(gap_ratios) > 1
+    assert np.median(gap_ratios) > 4
+    assert np.median(excess_ratios) < 0.25
 
 
-# --- The example of two equal columns: Y = α1 X1 + α2 X2 + α3 X3 with X2 = X1 but for a share δ of rows ---
+# --- Two equal columns: Y = α1 X1 + α2 X2 + α3 X3 with X2 = X1 except in a fraction δ of rows ---
 
 ALPHA = np.array([2.0, -1.0, 1.5])
 MASKS = list(itertools.product((0, 1), repeat=3))
@@ -196,14 +196,14 @@ def closed_form(m, mean, delta):
 
 
 def phi(theta):
-    """φ of each of the eight masks under θ, (8, 4): what g answers at zero, and its slopes where observed."""
+    """φ of each of the eight masks under θ, (8, 4): the value of g at zero, and its slopes where observed."""
     m = np.array(MASKS, dtype=float)
     at_zero = terms_of(np.zeros((8, 3)), m) @ theta
     slopes = [terms_of(np.tile(unit, (8, 1)), m) @ theta - at_zero for unit in np.eye(3)]
     return np.stack([at_zero, *slopes], axis=1)
 
 
-def answers(coefficients, x, m):
+def predict(coefficients, x, m):
     """φ0 + Σ φ_k x_k m_k of each row."""
     return coefficients[:, 0] + (coefficients[:, 1:] * x * m).sum(axis=1)
 
@@ -215,25 +215,25 @@ TOGETHER = {mask: 1 for mask in MASKS if mask[0] == mask[1]}
 def test_equal_columns_the_paper_s_formula_is_the_conditional_mean():
     x, m = rows_of(EQUAL, dict.fromkeys(MASKS, 1))
     y = x @ ALPHA
-    predictions = answers(closed_form(m, x.mean(axis=0), delta=0.0), x, m)
+    predictions = predict(closed_form(m, x.mean(axis=0), delta=0.0), x, m)
     for row, prediction in enumerate(predictions):
         same = ((m == m[row]) & (x * m == x[row] * m[row])).all(axis=1)
         assert prediction == pytest.approx(y[same].mean(), abs=1e-12)
 
 
-def test_equal_columns_quadratic_phi_recovers_the_formula_if_bits_are_independent_and_else_need_not():
-    """With X1 = X2 only their joint slope is determined where both are observed, so answers are compared."""
+def test_equal_columns_quadratic_phi_recovers_the_formula_only_if_bits_are_independent():
+    """With X1 = X2 only the sum of their slopes is determined, so predictions are compared."""
     x, m = rows_of(EQUAL, dict.fromkeys(MASKS, 1))
-    expected = answers(closed_form(m, x.mean(axis=0), delta=0.0), x, m)
-    found = terms_of(x, m) @ minimiser(x, m, x @ ALPHA)
-    np.testing.assert_allclose(found, expected, atol=1e-8)
-    # Hidden together or not at all, the two bits are one: the fit is as good there and wrong elsewhere.
+    expected = predict(closed_form(m, x.mean(axis=0), delta=0.0), x, m)
+    fitted = terms_of(x, m) @ minimiser(x, m, x @ ALPHA)
+    np.testing.assert_allclose(fitted, expected, atol=1e-8)
+    # If both are always missing together, the fit is correct under these masks and wrong elsewhere.
     x_train, m_train = rows_of(EQUAL, TOGETHER)
     theta = minimiser(x_train, m_train, x_train @ ALPHA)
     error = np.abs(terms_of(x, m) @ theta - expected)
-    seen = m[:, 0] == m[:, 1]
-    assert error[seen].max() < 1e-8
-    assert error[~seen].min() > 0.25
+    occurs = m[:, 0] == m[:, 1]
+    assert error[occurs].max() < 1e-8
+    assert error[~occurs].min() > 0.25
 
 
 DELTA = 0.05
@@ -242,33 +242,33 @@ NEARLY_TOGETHER = {(*pair, third): {(1, 1): 14, (0, 0): 9}.get(tuple(pair), 1) f
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nearly_equal_columns_learnt_weights_bring_a_shrunken_fit_closer_to_the_formula(seed):
-    """X2 differs from X1 in 5% of rows, and 8% of rows have just one of them: enough for `weigh_rows` to make
-    columns and bits less dependent. Now each slope is determined, so parameters are compared. Without
-    shrinkage the formula is found with weights and without: they do not move the optimum."""
+def test_nearly_equal_columns_learnt_weights_bring_a_regularised_fit_closer_to_the_formula(seed):
+    """X2 differs from X1 in 5% of rows, and in 8% of rows only one of them is observed, so that weights can
+    make columns and bits less dependent. Each slope is determined, so parameters are compared. Without
+    shrinkage, the fit equals the formula with and without weights: weights do not change the optimum."""
     x, m = rows_of(NEARLY_EQUAL, NEARLY_TOGETHER)
     y = x @ ALPHA
     expected = closed_form(MASKS, np.full(3, 0.5), DELTA)
-    found = weigh_rows((2 * x - 1) * m, m, q=20, rng=np.random.default_rng(seed))
-    assert found.after["xx"] < 0.1 * found.before["xx"]
-    assert found.after["mm"] < 0.5 * found.before["mm"]
-    # Up to the noise that learning starts from, weights depend on what is observed and on nothing else.
+    weighting = Decorrelator(q=20).weigh((2 * x - 1) * m, m, rng=np.random.default_rng(seed))
+    assert weighting.after["xx"] < 0.1 * weighting.before["xx"]
+    assert weighting.after["mm"] < 0.5 * weighting.before["mm"]
+    # Up to the noise of the initial weights, learnt weights depend only on observed values.
     np.testing.assert_allclose(phi(minimiser(x, m, y)), expected, atol=1e-6)
-    np.testing.assert_allclose(phi(minimiser(x, m, y, found.weight)), expected, atol=0.05)
+    np.testing.assert_allclose(phi(minimiser(x, m, y, weighting.weight)), expected, atol=0.05)
     plain, weighted = (
         np.sqrt(np.mean((phi(minimiser(x, m, y, weight, shrink=0.01)) - expected) ** 2))
-        for weight in (None, found.weight)
+        for weight in (None, weighting.weight)
     )
     assert weighted < 0.75 * plain
 
 
-def test_nearly_equal_columns_exact_weights_of_what_is_observed_do_so_most():
+def test_nearly_equal_columns_exact_weights_of_observed_values_help_most():
     x, m = rows_of(NEARLY_EQUAL, NEARLY_TOGETHER)
     y = x @ ALPHA
     expected = closed_form(MASKS, np.full(3, 0.5), DELTA)
     by_mask = 1 / np.array([NEARLY_TOGETHER[tuple(mask)] for mask in m])
     by_values = 10 / np.array([NEARLY_EQUAL[tuple(row)] for row in x])
-    # Only where both of the near copies are observed may weights know whether they differ.
+    # Weights may depend on whether the two columns differ only where both are observed.
     weight = by_mask * np.where(m[:, :2].all(axis=1), by_values, 1.0)
     assert sum(dependence(2 * x - 1, m, weight, rng=np.random.default_rng(0)).values()) < 1e-12
     np.testing.assert_allclose(phi(minimiser(x, m, y, weight)), expected, atol=1e-6)
@@ -278,11 +278,11 @@ def test_nearly_equal_columns_exact_weights_of_what_is_observed_do_so_most():
     assert weighted < 0.5 * plain
 
 
-def test_nearly_equal_columns_weights_that_look_at_hidden_values_move_the_optimum():
-    """They make the complete columns independent, so that a column no longer tells of its hidden copy: the
-    fit becomes that for unrelated columns, which is wrong for the rows as they come."""
+def test_nearly_equal_columns_weights_that_depend_on_missing_values_change_the_optimum():
+    """They make the complete columns independent, so that a column no longer predicts its missing copy: the
+    fit becomes that of independent columns, which is wrong for the actual rows."""
     x, m = rows_of(NEARLY_EQUAL, NEARLY_TOGETHER)
     weight = 1 / np.array([NEARLY_EQUAL[tuple(row)] for row in x])
-    found = phi(minimiser(x, m, x @ ALPHA, weight))
-    np.testing.assert_allclose(found, closed_form(MASKS, np.full(3, 0.5), delta=0.5), atol=1e-6)
-    assert np.abs(found - closed_form(MASKS, np.full(3, 0.5), DELTA)).max() > 0.5
+    fitted = phi(minimiser(x, m, x @ ALPHA, weight))
+    np.testing.assert_allclose(fitted, closed_form(MASKS, np.full(3, 0.5), delta=0.5), atol=1e-6)
+    assert np.abs(fitted - closed_form(MASKS, np.full(3, 0.5), DELTA)).max() > 0.5

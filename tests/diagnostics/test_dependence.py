@@ -1,3 +1,5 @@
+"""Dependence of each pair on a scale from 0 to 1."""
+
 import itertools
 
 import numpy as np
@@ -9,7 +11,7 @@ from stablemiss.diagnostics import dependence_matrix
 
 
 def make_table(seed, n=200, d=4):
-    """Dependent columns whose holes depend on one another; the last column is never missing."""
+    """Dependent columns with dependent missingness; the last column is never missing."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(n, d)) + rng.normal(size=(n, 1))
     mask = rng.random((n, d)) < 0.8
@@ -19,7 +21,7 @@ def make_table(seed, n=200, d=4):
 
 
 def naive(values, mask, weight, q, rng):
-    """From the definition, one pair after another."""
+    """From the definition, pair by pair."""
     n, d = values.shape
     features = RandomFeatures.draw(1, q, rng)
     codes = [
@@ -46,15 +48,15 @@ def naive(values, mask, weight, q, rng):
 
 @pytest.mark.parametrize("block", [1, 3, 64])
 @pytest.mark.parametrize("seed", range(3))
-def test_equals_a_loop_over_pairs_whatever_the_blocks(seed, block, monkeypatch):
+def test_equals_a_loop_over_pairs_for_any_block_size(seed, block, monkeypatch):
     monkeypatch.setattr(module, "BLOCK", block)
     values, mask, weight = make_table(seed)
-    mask[35:, 2] = False  # with others, in fewer than 30 rows
+    mask[35:, 2] = False  # jointly observed with others in fewer than 30 rows
     weight[::7] = 0.0
-    found = dependence_matrix(values, mask, weight, q=3, rng=np.random.default_rng(seed))
+    matrix = dependence_matrix(values, mask, weight, q=3, rng=np.random.default_rng(seed))
     expected = naive(values, mask, weight, 3, np.random.default_rng(seed))
     assert np.isnan(expected).any()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(matrix, expected, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -67,8 +69,8 @@ def test_symmetric_from_zero_to_one_with_ones_on_the_diagonal(seed):
     np.testing.assert_allclose(np.diag(matrix), [1, 1, 1, 1, 1, 1, 1, 0])
 
 
-def test_what_is_constant_depends_on_nothing():
-    """Bits of columns never missing, columns of one value, and a column with its own bit."""
+def test_constants_have_no_dependence():
+    """Bits of columns without missing values, constant columns, and a column with its own bit."""
     values, mask, _ = make_table(0)
     values[:, 1] = 0.3
     matrix = dependence_matrix(values, mask, rng=np.random.default_rng(0))
@@ -78,14 +80,14 @@ def test_what_is_constant_depends_on_nothing():
     assert (np.diag(matrix[:d, d:]) == 0).all()
 
 
-def test_bits_show_their_squared_correlation():
+def test_the_dependence_of_bits_is_their_squared_correlation():
     values, mask, _ = make_table(1)
     matrix = dependence_matrix(values, mask, rng=np.random.default_rng(0))
     np.testing.assert_allclose(matrix[4:7, 4:7], np.corrcoef(mask[:, :3].T) ** 2)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_independent_data_stay_at_their_sampling_floor(seed):
+def test_independent_data_have_only_sampling_noise(seed):
     """About 1/N for bits and at most q/N for columns, N being the effective number of rows compared."""
     rng = np.random.default_rng(seed)
     n, d, q = 4000, 12, 5
@@ -100,13 +102,13 @@ def test_independent_data_stay_at_their_sampling_floor(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_dependence_without_correlation_shows_and_true_density_ratios_undo_it(seed):
-    """X2 tends to be large where X1 is extreme; rows are weighted by one over that tendency."""
+def test_dependence_without_correlation_is_detected_and_exact_weights_remove_it(seed):
+    """X2 is usually positive if X1 is extreme; rows are weighted by the inverse selection probability."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1.7, 1.7, size=(40000, 2))
-    tendency = np.where((np.abs(x[:, 0]) > 0.85) == (x[:, 1] > 0), 0.9, 0.1)
-    kept = rng.random(len(x)) < tendency
-    x, weight = x[kept], 1 / tendency[kept]
+    probability = np.where((np.abs(x[:, 0]) > 0.85) == (x[:, 1] > 0), 0.9, 0.1)
+    kept = rng.random(len(x)) < probability
+    x, weight = x[kept], 1 / probability[kept]
     mask = np.ones(x.shape, dtype=bool)
     before, after = (
         np.mean([dependence_matrix(x, mask, w, rng=np.random.default_rng(draw))[0, 1] for draw in range(8)])
@@ -118,7 +120,7 @@ def test_a_dependence_without_correlation_shows_and_true_density_ratios_undo_it(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_copy_of_a_column_shows_as_one_until_weights_single_out_where_it_differs(seed):
+def test_a_copy_has_dependence_one_and_weights_on_differing_rows_lower_it(seed):
     rng = np.random.default_rng(seed)
     x, other = rng.normal(size=(2, 3000))
     differs = rng.random(3000) < 0.05
@@ -132,7 +134,7 @@ def test_a_copy_of_a_column_shows_as_one_until_weights_single_out_where_it_diffe
     assert after[0, 2] < 0.5 * before[0, 2]
 
 
-def test_hidden_values_have_no_influence():
+def test_missing_values_have_no_influence():
     values, mask, weight = make_table(2)
     first, second = (
         dependence_matrix(np.where(mask, values, hidden), mask, weight, rng=np.random.default_rng(0))
@@ -149,7 +151,7 @@ def test_only_proportions_of_the_weights_matter():
     np.testing.assert_allclose(first, second, rtol=0, atol=1e-12)
 
 
-def test_columns_that_change_places_take_their_entries_along():
+def test_permuting_columns_permutes_the_matrix():
     values, mask, weight = make_table(4)
     order = np.array([2, 0, 3, 1])
     first, second = (

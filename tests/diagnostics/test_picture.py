@@ -1,3 +1,5 @@
+"""Heat maps of dependence matrices."""
+
 from importlib import util
 from io import BytesIO
 
@@ -6,7 +8,7 @@ import numpy as np
 import pytest
 
 from stablemiss.diagnostics import picture
-from stablemiss.diagnostics.picture import MOST_NAMED, draw_matrices
+from stablemiss.diagnostics.picture import MAX_NAMED_COLUMNS, draw_matrices
 
 
 def random_matrix(d, seed=0):
@@ -18,8 +20,8 @@ def names(d):
     return [f"x{j}" for j in range(d)]
 
 
-@pytest.mark.parametrize("d", [1, 3, MOST_NAMED + 5])
-def test_two_panels_on_one_colour_scale_that_render_to_pixels(d):
+@pytest.mark.parametrize("d", [1, 3, MAX_NAMED_COLUMNS + 5])
+def test_two_panels_share_a_colour_scale_and_render(d):
     first, second = random_matrix(d), random_matrix(d) / 2
     figure = draw_matrices(names(d), {"before": first, "after": second})
     panels = figure.axes[:2]
@@ -35,7 +37,7 @@ def test_two_panels_on_one_colour_scale_that_render_to_pixels(d):
     assert len(np.unique(pixels, axis=0)) > 20
 
 
-def test_diagonals_and_pairs_without_a_number_are_left_out():
+def test_diagonals_and_nan_are_masked():
     matrix = random_matrix(2)
     matrix[0, 1] = matrix[1, 0] = np.nan
     shown = draw_matrices(names(2), {"only": matrix}).axes[0].images[0].get_array()
@@ -44,12 +46,12 @@ def test_diagonals_and_pairs_without_a_number_are_left_out():
     np.testing.assert_array_equal(np.ma.getmaskarray(shown), expected)
 
 
-def test_a_table_in_which_nothing_depends_on_anything_or_nothing_can_be_compared_is_drawn_too():
+def test_matrices_of_zeros_or_nan_can_be_drawn():
     for matrix in (np.zeros((4, 4)), np.full((4, 4), np.nan)):
         draw_matrices(names(2), {"a": matrix}).savefig(BytesIO(), format="png")
 
 
-def test_names_stay_what_they_are_and_long_ones_are_cut():
+def test_names_are_shown_literally_and_long_ones_are_shortened():
     figure = draw_matrices(["price in $ or $$", "a$b^c$d"], {"a": random_matrix(2)})
     figure.savefig(BytesIO(), format="png")
     labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
@@ -57,20 +59,20 @@ def test_names_stay_what_they_are_and_long_ones_are_cut():
     assert not any(label.get_parse_math() for label in figure.axes[0].get_xticklabels())
 
 
-def test_blocks_are_named_and_many_columns_are_not():
-    figure = draw_matrices(names(MOST_NAMED + 1), {"a": random_matrix(MOST_NAMED + 1)})
+def test_blocks_are_labelled_but_many_columns_are_not():
+    figure = draw_matrices(names(MAX_NAMED_COLUMNS + 1), {"a": random_matrix(MAX_NAMED_COLUMNS + 1)})
     assert figure.axes[0].get_xticklabels() == []
     blocks = [[label.get_text() for label in edge.get_xticklabels()] for edge in figure.axes[0].child_axes]
     assert ["columns", "mask bits"] in blocks
 
 
-def test_global_plot_settings_stay_untouched():
+def test_global_plot_settings_do_not_change():
     before = dict(matplotlib.rcParams)
     draw_matrices(names(2), {"a": random_matrix(2)})
     assert dict(matplotlib.rcParams) == before
 
 
-def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch):
+def test_without_matplotlib_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setattr(
         picture, "find_spec", lambda name: None if name == "matplotlib" else util.find_spec(name)
     )

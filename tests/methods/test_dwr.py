@@ -1,4 +1,4 @@
-"""What is special about DWR: a regression on weights that make columns uncorrelated, and on nothing else."""
+"""DWR: linear regression with weights that make columns uncorrelated."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from stablemiss.tasks import Regression
 
 
 def fit(method, values, mask, y, **settings):
-    """Fit on all rows: those that learn come first, a fifth that validates last."""
+    """Fit with the last fifth of the rows as validation rows."""
     task = Regression.of(y)
     data = MaskedData.of(values, mask, task.encode(y), **settings)
     n = len(data)
@@ -26,14 +26,10 @@ def fit(method, values, mask, y, **settings):
 
 def correlations(columns, weight=None):
     """Σ of squared correlations over all ordered pairs."""
-    found = np.cov(columns.T, aweights=weight)
-    scale = np.sqrt(np.diag(found))
-    found = found / np.outer(scale, scale)
-    return (found**2).sum() - np.trace(found**2)
-
-
-def share_of_rows(weight):
-    return weight.sum() ** 2 / (weight**2).sum() / len(weight)
+    matrix = np.cov(columns.T, aweights=weight)
+    scale = np.sqrt(np.diag(matrix))
+    matrix = matrix / np.outer(scale, scale)
+    return (matrix**2).sum() - np.trace(matrix**2)
 
 
 def draw(seed, n=1500, d=4, rho=0.5, observed=0.7):
@@ -52,7 +48,7 @@ def test_weights_make_mean_imputed_columns_uncorrelated():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_it_is_least_squares_with_the_weights_it_learnt(seed):
+def test_it_is_least_squares_with_the_learnt_weights(seed):
     rng, values, mask = draw(seed, n=300)
     y = values @ rng.normal(size=4) + values[:, 0] ** 2
     predictor, task = fit(DWR(), values, mask, y)
@@ -65,30 +61,30 @@ def test_it_is_least_squares_with_the_weights_it_learnt(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_where_weights_may_not_differ_it_is_ols(seed):
+def test_with_a_large_penalty_it_equals_ols(seed):
     rng, values, mask = draw(seed, n=300)
     y = values @ rng.normal(size=4)
-    (dwr, _), (ols, _) = (fit(one, values, mask, y) for one in (DWR(penalty=1e6), OLS()))
+    (dwr, _), (ols, _) = (fit(method, values, mask, y) for method in (DWR(penalty=1e6), OLS()))
     np.testing.assert_allclose(dwr.predict(values, mask), ols.predict(values, mask), atol=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_column_is_not_paid_for_what_a_line_in_another_leaves_out(seed):
-    """The promise of the paper: y bends in x₀ alone, and x₁ only follows the bend."""
+def test_a_coefficient_does_not_absorb_the_non_linear_effect_of_another_column(seed):
+    """The claim of the paper: y is non-linear in x₀ alone, and x₁ is only correlated with it."""
     rng = to_rng(seed)
     x, noise = rng.normal(size=(2, 2000))
     values = np.column_stack([x, x**3 / 3 + noise])
     complete = np.ones_like(values, dtype=bool)
-    undue = [
+    spurious = [
         abs(fit(method, values, complete, x + x**3 / 3)[0].coefficients[1, 0])
         for method in (OLS(), DWR(penalty=0.01, max_steps=400))
     ]
-    assert undue[0] > 0.15
-    assert undue[1] < 0.2 * undue[0]
+    assert spurious[0] > 0.15
+    assert spurious[1] < 0.2 * spurious[0]
 
 
-def test_powers_become_uncorrelated_too_if_asked():
-    """Columns whose squares go together: order 2 sees it, order 1 does not."""
+def test_powers_become_uncorrelated_with_a_higher_order():
+    """Columns with correlated squares: order 2 removes the correlation, order 1 does not."""
     rng = to_rng(0)
     size = rng.uniform(0.3, 2.0, size=(2000, 1))
     values = size * rng.choice([-1.0, 1.0], size=(2000, 2)) + 0.3 * rng.normal(size=(2000, 2))
@@ -102,7 +98,7 @@ def test_powers_become_uncorrelated_too_if_asked():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("params", "message"),
     [
         ({"order": 0}, "order=0 is too small; give at least 1"),
         ({"max_steps": 2.5}, "max_steps=2.5 must be a whole number"),
@@ -111,15 +107,15 @@ def test_powers_become_uncorrelated_too_if_asked():
         ({"ridge": np.inf}, "ridge=inf must be a finite number"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(wrong, reason):
+def test_invalid_parameters_raise(params, message):
     _, values, mask = draw(0, n=20)
-    with pytest.raises(ValueError, match=reason):
-        fit(DWR(**wrong), values, mask, values[:, 0])
+    with pytest.raises(ValueError, match=message):
+        fit(DWR(**params), values, mask, values[:, 0])
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_on_independent_columns_it_keeps_the_rows_and_is_as_good_as_ols(seed):
-    """Gaussian-Ind, half of the cells hidden in training and test: within 2% of OLS."""
+def test_on_independent_columns_it_is_as_good_as_ols(seed):
+    """Gaussian-Ind with half of the values missing in training and test: within 2% of OLS."""
     rows = score_under_shift(
         make_gaussian_ind(random_state=seed),
         MCARIndependent(0.5),

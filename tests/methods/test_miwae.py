@@ -1,14 +1,128 @@
-"""MIWAE as a method; its bound is tested with its network."""
+"""MIWAE: its bound for a linear decoder with known likelihood, and the method."""
+
+import math
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import multivariate_normal, t
+from torch import nn
 
 from stablemiss.data import MaskedData
 from stablemiss.methods import MIWAE
-from stablemiss.methods.miwae import importance_bound, label_bound
+from stablemiss.methods.miwae import MIWAENet, Student, importance_bound, label_bound
 from stablemiss.progress import NullProgress
 from stablemiss.tasks import Regression
+
+SLOPE, NOISE = np.array([1.0, -0.5, 2.0]), 0.5
+
+
+class LinearDecoder(nn.Module):
+    """x = SLOPE z + noise, nearly Gaussian through many degrees of freedom, and a constant label."""
+
+    def forward(self, z):
+        location = torch.cat([z * torch.from_numpy(SLOPE), torch.zeros_like(z)], dim=-1)
+        scale = torch.full_like(location, math.log(math.expm1(NOISE - 1e-3)))
+        return torch.cat([location, scale, torch.full_like(location, 1e7)], dim=-1)
+
+
+@pytest.fixture
+def net():
+    with torch.random.fork_rng():
+        network = MIWAENet(3, 1, False, d_latent=1, hidden=4, use_mask=True, n_draws=5).double()
+    network.decoder = LinearDecoder()
+    return network
+
+
+@pytest.fixture
+def rows():
+    """Values, mask, log p(x_o) of each row, and mean and scale of the exact posterior."""
+    rng = np.random.default_rng(0)
+    values = SLOPE * rng.normal(size=(40, 1)) + NOISE * rng.normal(size=(40, 3))
+    mask = rng.uniform(size=values.shape) < 0.7
+    mask[:, 0] = True
+    values, mask = (torch.tensor(np.array(part, dtype=float)) for part in (values, mask))
+    return values, mask, *exact(values, mask)
+
+
+def exact(values, mask):
+    """log p(x_o) of each row, and mean and scale of the exact posterior."""
+    log_p, mean, scale = [], [], []
+    for x, observed in zip(values.numpy(), mask.numpy() > 0, strict=True):
+        covariance = np.outer(SLOPE[observed], SLOPE[observed]) + NOISE**2 * np.eye(observed.sum())
+        log_p.append(multivariate_normal(np.zeros(observed.sum()), covariance).logpdf(x[observed]))
+        precision = 1 + SLOPE[observed] @ SLOPE[observed] / NOISE**2
+        mean.append(SLOPE[observed] @ x[observed] / NOISE**2 / precision)
+        scale.append(precision**-0.5)
+    return [torch.tensor(np.array(part)) for part in (log_p, mean, scale)]
+
+
+def bound(net, rows, mean, scale, k, seed=0):
+    values, mask = rows[:2]
+    noise = torch.from_numpy(np.random.default_rng(seed).normal(size=(len(values), k, 1)))
+    z = mean[:, None, None] + scale[:, None, None] * noise
+    columns, _ = net.decode(z)
+    return importance_bound(net.log_ratio(values, mask, mean[:, None], scale[:, None], z, columns))
+
+
+@pytest.mark.parametrize("k", [1, 5, 50])
+def test_with_the_exact_posterior_the_bound_is_tight_for_every_k(net, rows, k):
+    log_p, mean, scale = rows[2:]
+    assert torch.allclose(bound(net, rows, mean, scale, k), log_p, atol=1e-5)
+
+
+def test_with_another_posterior_the_bound_rises_with_k_towards_the_likelihood(net, rows):
+    log_p, mean, scale = rows[2:]
+    wrong = mean + 0.3, 2 * scale
+    means = [np.mean([bound(net, rows, *wrong, k, s).mean() for s in range(20)]) for k in (1, 5, 50, 2000)]
+    truth = float(log_p.mean())
+    assert means[0] < means[1] < means[2] < means[3] <= truth + 1e-3
+    assert truth - means[3] < 0.01 < truth - means[0]
+
+
+@pytest.mark.parametrize("k", [1, 5, 50])
+def test_with_a_label_the_bound_is_tight_for_the_joint_likelihood(net, rows, k):
+    """The last column serves as label: the bound equals log p(x_o, y) for any number of draws."""
+    values, mask, *_ = rows
+    mask[:, 2], without_label = 1.0, mask.clone()
+    without_label[:, 2] = 0.0
+    truth, mean, scale = exact(values, mask)
+    noise = torch.from_numpy(np.random.default_rng(0).normal(size=(len(values), k, 1)))
+    z = mean[:, None, None] + scale[:, None, None] * noise
+    columns, _ = net.decode(z)
+    ratio = net.log_ratio(values, without_label, mean[:, None], scale[:, None], z, columns)
+    label = columns.log_density(values[:, None])[:, :, 2]
+    assert torch.allclose(label_bound(ratio, label, 1.0), truth, atol=1e-5)
+
+
+def test_the_density_equals_scipys_student_t():
+    x = torch.linspace(-3, 3, 7, dtype=torch.float64)
+    student = Student(*(torch.tensor(number, dtype=torch.float64) for number in (0.3, 1.7, 5.0)))
+    assert np.allclose(student.log_density(x), t.logpdf(x.numpy(), 5.0, 0.3, 1.7))
+
+
+def test_a_prediction_weights_the_draws_by_importance(net):
+    """With an uninformative encoder, the importance weights alone give E[z | x]."""
+
+    class UninformativeEncoder(nn.Module):
+        def forward(self, inputs):
+            n = len(inputs)
+            return torch.cat([torch.zeros(n, 1), torch.full((n, 1), 0.5413)], dim=1).double()
+
+    class LabelDecoder(LinearDecoder):
+        def forward(self, z):
+            parts = super().forward(z)
+            return torch.cat([parts[..., :3], z, parts[..., 4:]], dim=-1)
+
+    net.encoder, net.decoder = UninformativeEncoder(), LabelDecoder()
+    net.draws = torch.from_numpy(np.random.default_rng(0).normal(size=(20_000, 1)))
+    values = torch.tensor([[1.0, -0.5, 2.0]], dtype=torch.float64)
+    precision = 1 + SLOPE @ SLOPE / NOISE**2
+    expected = SLOPE @ np.array([1.0, -0.5, 2.0]) / NOISE**2 / precision
+    prediction = net(values, torch.ones_like(values))
+    assert float(prediction) == pytest.approx(expected, abs=0.02)
+    # If all values are missing, the prediction is the mean of the prior.
+    assert float(net(values * 0, values * 0)) == pytest.approx(0.0, abs=0.03)
 
 
 def test_the_bound_is_the_logarithm_of_the_mean_ratio():
@@ -17,22 +131,22 @@ def test_the_bound_is_the_logarithm_of_the_mean_ratio():
     assert np.allclose(importance_bound(ratio), expected)
 
 
-def test_a_label_of_weight_one_counts_as_any_column():
+def test_a_label_of_weight_one_is_treated_like_a_column():
     ratio, label = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 7)))
     assert torch.allclose(label_bound(ratio, label, 1.0), importance_bound(ratio + label))
 
 
-def test_a_label_that_the_columns_explain_is_not_paid_for_copies():
-    """Of draws that explain the columns alike, some hit the label: only their share counts, at any weight."""
+def test_draws_that_copy_the_label_do_not_increase_the_bound():
+    """All draws explain the columns equally well, and one of four hits the label: the bound uses the mean."""
     ratio, label = torch.zeros(1, 4), torch.tensor([[5.0, -50.0, -50.0, -50.0]])
     likelihood = 5.0 - np.log(4)
     for weight in (1.0, 20.0):
         assert float(label_bound(ratio, label, weight)) == pytest.approx(weight * likelihood, rel=1e-5)
 
 
-def test_a_label_without_weight_is_refused():
+def test_a_label_weight_of_zero_raises():
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
-    with pytest.raises(ValueError, match="label_weight=0"):
+    with pytest.raises(ValueError, match=r"label_weight must be positive .*got 0"):
         MIWAE(label_weight=0).fit(
             data, data, Regression.of(np.zeros(4)), np.random.default_rng(0), NullProgress()
         )

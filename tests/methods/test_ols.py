@@ -1,4 +1,4 @@
-"""What is special about OLS: it is least squares, exactly, and best possible on independent columns."""
+"""OLS: exactly least squares, and optimal for independent columns."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from stablemiss.tasks import Classification, Regression
 
 
 def fit(method, values, mask, y, task=None, weight=None):
-    """Fit on all rows: those that learn come first, a fifth that validates last."""
+    """Fit with the last fifth of the rows as validation rows."""
     task = task or Regression.of(y)
     data = MaskedData.of(values, mask, task.encode(y), weight)
     n = len(data)
@@ -50,13 +50,13 @@ def test_mask_inputs_equal_least_squares_on_values_and_mask(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_doubling_a_row_equals_giving_it_twice_the_weight(seed):
+def test_repeating_a_row_equals_doubling_its_weight(seed):
     rng, values, mask = draw(seed, n=50)
     y = rng.normal(size=50)
     task = Regression.of(y)
-    twice = np.repeat(np.arange(50), 2)[: 50 + 20]
-    repeated = MaskedData.of(values[twice], mask[twice], task.encode(y[twice]))
-    weight = np.bincount(twice, minlength=50).astype(float)
+    rows = np.repeat(np.arange(50), 2)[: 50 + 20]
+    repeated = MaskedData.of(values[rows], mask[rows], task.encode(y[rows]))
+    weight = np.bincount(rows, minlength=50).astype(float)
     weighted = MaskedData.of(values, mask, task.encode(y), weight)
     a = OLS().fit(repeated, repeated, task, rng, NullProgress()).predict(values, mask)
     b = OLS().fit(weighted, weighted, task, rng, NullProgress()).predict(values, mask)
@@ -64,8 +64,8 @@ def test_doubling_a_row_equals_giving_it_twice_the_weight(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_on_independent_columns_it_is_close_to_the_best_under_any_missingness(seed):
-    """E[y | observed] = intercept + Σ_observed a_i x_i + Σ_hidden a_i E[x_i]."""
+def test_on_independent_columns_it_is_near_optimal_under_any_missingness(seed):
+    """E[y | observed] = intercept + Σ_observed a_i x_i + Σ_missing a_i E[x_i]."""
     rng, values, mask = draw(seed, n=4000, d=6, observed=0.5)
     coefficients = rng.normal(size=6)
     y = values @ coefficients + rng.normal(size=4000)
@@ -73,13 +73,13 @@ def test_on_independent_columns_it_is_close_to_the_best_under_any_missingness(se
     for observed in (0.9, 0.5, 0.1):
         _, new, new_mask = draw(seed + 100, n=4000, d=6, observed=observed)
         best = np.where(new_mask, new, 1.0) @ coefficients
-        off = task.decode(predictor.predict(new, new_mask)) - best
-        assert np.sqrt(np.mean(off**2)) < 0.06 * y.std()
+        error = task.decode(predictor.predict(new, new_mask)) - best
+        assert np.sqrt(np.mean(error**2)) < 0.06 * y.std()
 
 
 @pytest.mark.parametrize("inputs", ["mean", "mask"])
-def test_collinear_constant_and_surplus_columns_are_solved(inputs):
-    """Equal columns, a constant one, one never observed, and more columns than rows give finite answers."""
+def test_collinear_and_constant_columns_and_more_columns_than_rows_work(inputs):
+    """Equal columns, a constant one, one without observed values, and more columns than rows."""
     rng = to_rng(0)
     base = rng.normal(size=(12, 5))
     values = np.hstack([base, base, np.ones((12, 1)), rng.normal(size=(12, 9))])
@@ -113,14 +113,14 @@ def test_a_class_without_rows_gets_a_probability_near_zero():
     assert probabilities[:, 1].max() < 1e-3
 
 
-def test_unknown_inputs_are_refused():
+def test_unknown_inputs_raise():
     _, values, mask = draw(0, n=20)
-    with pytest.raises(ValueError, match='inputs="mean" or inputs="mask", but got \'median\''):
+    with pytest.raises(ValueError, match="inputs must be 'mean' or 'mask'; got 'median'"):
         fit(OLS(inputs="median"), values, mask, values[:, 0])
 
 
 @pytest.mark.parametrize("ridge", [-1.0, np.inf, np.nan, "small"])
-def test_a_ridge_that_is_negative_or_no_number_is_refused(ridge):
+def test_an_invalid_ridge_raises(ridge):
     _, values, mask = draw(0, n=20)
     with pytest.raises(ValueError, match=r"ridge=.* give at least 0"):
         fit(OLS(ridge=ridge), values, mask, values[:, 0])
@@ -128,8 +128,8 @@ def test_a_ridge_that_is_negative_or_no_number_is_refused(ridge):
 
 @pytest.mark.parametrize("train_level", [0.1, 0.5])
 @pytest.mark.parametrize("seed", [11, 12, 13])
-def test_it_is_within_one_and_a_half_percent_of_optimal_on_gaussian_ind(seed, train_level):
-    """16,384 rows, 50 independent columns: E[y | x_o] is linear in the mean-imputed ones, so OLS has it."""
+def test_it_is_within_1_5_percent_of_the_optimum_on_gaussian_ind(seed, train_level):
+    """With 50 independent columns, E[y | x_o] is linear in the mean-imputed columns."""
     population = make_gaussian_ind(random_state=seed)
     mechanism = MCARIndependent(train_level)
     rows = score_under_shift(population, mechanism, {"ols": OLS()}, dataset="gaussian_ind", seed=seed)

@@ -1,4 +1,4 @@
-"""P-BiGAN: the critic's penalty, and who moves what."""
+"""P-BiGAN: the gradient penalty of the critic, and the parameters that each step updates."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from stablemiss.training import inner_loop
 
 
 @pytest.fixture(autouse=True)
-def own_randomness():
+def isolated_random_state():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         yield
@@ -24,57 +24,57 @@ def pairs():
 
 
 @pytest.mark.parametrize("length", [1.0, 3.0])
-def test_the_penalty_of_a_linear_critic_is_what_its_slope_is_off_one(length):
+def test_the_penalty_of_a_linear_critic_is_the_squared_deviation_of_its_slope_from_one(length):
     slope = torch.randn(5)
     slope *= length / slope.norm()
     critic = lambda row, z: torch.cat([row, z], dim=1) @ slope  # noqa: E731
-    found = gradient_penalty(critic, *pairs())
-    assert float(found) == pytest.approx((length - 1) ** 2, abs=1e-5)
+    penalty = gradient_penalty(critic, *pairs())
+    assert float(penalty) == pytest.approx((length - 1) ** 2, abs=1e-5)
 
 
-def test_the_penalty_can_be_descended():
+def test_the_penalty_has_a_gradient():
     slope = torch.full((5,), 2.0, requires_grad=True)
     gradient_penalty(lambda row, z: torch.cat([row, z], dim=1) @ slope, *pairs()).backward()
     assert (slope.grad > 0).all()
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("params", "message"),
     [
         ({"critic_steps": 2.5}, "critic_steps=2.5 must be a whole number"),
         ({"reconstruction": float("inf")}, "reconstruction=inf must be a finite number"),
         ({"hidden": [-3]}, r"hidden=\[-3\] must hold whole numbers of at least 1"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(wrong, reason):
+def test_invalid_parameters_raise(params, message):
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
     task = Regression.of(np.zeros(4))
-    with pytest.raises(ValueError, match=reason):
-        PBiGAN(**wrong).fit(data, data, task, np.random.default_rng(0), NullProgress())
+    with pytest.raises(ValueError, match=message):
+        PBiGAN(**params).fit(data, data, task, np.random.default_rng(0), NullProgress())
 
 
 @pytest.fixture
 def training(monkeypatch):
-    """Network, steps and rows as `fit` hands them to the training, which is left out."""
-    handed = []
+    """Network, steps and rows that `fit` passes to `train_network`, which is replaced."""
+    calls = []
 
-    def keep(method, network, steps, rows, *rest):
-        handed.append((network, steps, rows))
+    def record(method, network, steps, rows, *rest):
+        calls.append((network, steps, rows))
         return []
 
-    monkeypatch.setattr(p_bigan, "train_network", keep)
+    monkeypatch.setattr(p_bigan, "train_network", record)
     rng = np.random.default_rng(0)
     values = rng.normal(size=(100, 3))
     task = Regression.of(values[:, 0])
     data = MaskedData.of(values, rng.uniform(size=values.shape) < 0.8, task.encode(values[:, 0]))
     PBiGAN(hidden=(16,), d_latent=2).fit(data, data, task, np.random.default_rng(1), NullProgress())
-    network, steps, rows = handed[0]
-    # As in training: the predictor has made it double.
+    network, steps, rows = calls[0]
+    # Single precision as in training; the predictor has converted the network to double precision.
     return network.float().train(), steps, rows
 
 
-def moved_by(step, network, rows):
-    """Which of encoder, decoder and critic a single step moves."""
+def updated_by(step, network, rows):
+    """Which of encoder, decoder and critic a single step updates."""
     before = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
     inner_loop(lambda: step.loss(rows), step.parameters, step.optimiser, n_steps=1)
     return {
@@ -84,16 +84,16 @@ def moved_by(step, network, rows):
     }
 
 
-def test_a_step_of_the_critic_moves_the_critic_alone(training):
+def test_a_critic_step_updates_only_the_critic(training):
     network, (critic, _), rows = training
-    assert moved_by(critic, network, rows) == {"critic"}
+    assert updated_by(critic, network, rows) == {"critic"}
 
 
-def test_a_step_of_the_generator_moves_encoder_and_decoder_and_not_the_critic(training):
+def test_a_generator_step_updates_only_encoder_and_decoder(training):
     network, (_, generator), rows = training
-    assert moved_by(generator, network, rows) == {"encoder", "decoder"}
+    assert updated_by(generator, network, rows) == {"encoder", "decoder"}
 
 
-def test_the_critic_steps_on_every_batch_and_the_others_on_every_fifth(training):
+def test_the_critic_steps_on_every_batch_and_the_generator_on_every_fifth(training):
     _, steps, _ = training
     assert [step.every for step in steps] == [1, 5]

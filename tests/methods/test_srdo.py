@@ -1,4 +1,4 @@
-"""What is special about SRDO: a regression on rows weighted as if columns were independent."""
+"""SRDO: linear regression with weights that make columns independent."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from stablemiss.tasks import Regression
 
 
 def fit(method, values, mask, y, **settings):
-    """Fit on all rows: those that learn come first, a fifth that validates last."""
+    """Fit with the last fifth of the rows as validation rows."""
     task = Regression.of(y)
     data = MaskedData.of(values, mask, task.encode(y), **settings)
     n = len(data)
@@ -23,7 +23,7 @@ def fit(method, values, mask, y, **settings):
     return method.fit(train, valid, task, to_rng(0), NullProgress())
 
 
-def share_of_rows(weight):
+def effective_share(weight):
     return weight.sum() ** 2 / (weight**2).sum() / len(weight)
 
 
@@ -37,14 +37,14 @@ def draw(seed, n=4000, rho=0.4, observed=0.7):
 def test_weights_make_columns_uncorrelated_and_keep_most_rows(seed):
     _, values, mask = draw(seed, observed=1.1)
     predictor = fit(SRDO("logistic", clip=0.01), values, mask, values[:, 0])
-    left = np.cov(values.T, aweights=predictor.weight)[0, 1]
-    assert abs(left) < 0.05
-    # √(1 − 4ρ²) / (1 − ρ²) = 0.714 of many rows.
-    assert share_of_rows(predictor.weight) == pytest.approx(0.714, abs=0.12)
+    covariance = np.cov(values.T, aweights=predictor.weight)[0, 1]
+    assert abs(covariance) < 0.05
+    # In theory √(1 − 4ρ²) / (1 − ρ²) = 0.714 for many rows.
+    assert effective_share(predictor.weight) == pytest.approx(0.714, abs=0.12)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_network_weakens_the_correlation_of_mean_imputed_columns(seed):
+def test_the_network_lowers_the_correlation_of_mean_imputed_columns(seed):
     _, values, mask = draw(seed, n=3000, rho=0.7, observed=0.8)
     imputed = np.where(mask, values, 0.0)
     predictor = fit(SRDO(learning_rate=0.01, n_permutations=1), values, mask, values[:, 0])
@@ -53,28 +53,28 @@ def test_the_network_weakens_the_correlation_of_mean_imputed_columns(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_where_weights_may_not_differ_it_is_ols(seed):
+def test_with_clip_near_one_half_it_equals_ols(seed):
     rng, values, mask = draw(seed, n=300)
     y = values @ rng.normal(size=2) + rng.normal(size=300)
-    srdo, ols = (fit(one, values, mask, y) for one in (SRDO("logistic", clip=0.4999), OLS()))
+    srdo, ols = (fit(method, values, mask, y) for method in (SRDO("logistic", clip=0.4999), OLS()))
     np.testing.assert_allclose(srdo.predict(values, mask), ols.predict(values, mask), atol=1e-2)
 
 
-def test_parts_of_one_column_stay_together():
-    """A column and its copy as one group: there is nothing to make independent."""
+def test_columns_of_one_group_are_permuted_together():
+    """A column and its copy as one group: there is no dependence to remove."""
     rng = to_rng(0)
     values = np.repeat(rng.normal(size=(1000, 1)), 2, axis=1)
     complete = np.ones_like(values, dtype=bool)
-    together, apart = (
-        share_of_rows(fit(SRDO("logistic"), values, complete, values[:, 0], groups=groups).weight)
+    grouped, separate = (
+        effective_share(fit(SRDO("logistic"), values, complete, values[:, 0], groups=groups).weight)
         for groups in ([0, 0], [0, 1])
     )
-    assert together > 0.98
-    assert apart < 0.9
+    assert grouped > 0.98
+    assert separate < 0.9
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("params", "message"),
     [
         ({"max_epochs": 0}, "max_epochs=0 is too small; give at least 1"),
         ({"n_folds": 2.5}, "n_folds=2.5 must be a whole number"),
@@ -83,15 +83,15 @@ def test_parts_of_one_column_stay_together():
         ({"ridge": np.inf}, "ridge=inf must be a finite number"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(wrong, reason):
+def test_invalid_parameters_raise(params, message):
     _, values, mask = draw(0, n=20)
-    with pytest.raises(ValueError, match=reason):
-        fit(SRDO(**wrong), values, mask, values[:, 0])
+    with pytest.raises(ValueError, match=message):
+        fit(SRDO(**params), values, mask, values[:, 0])
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_on_independent_columns_it_keeps_the_rows_and_is_as_good_as_ols(seed):
-    """Gaussian-Ind, half of the cells hidden in training and test: within 2% of OLS."""
+def test_on_independent_columns_it_is_as_good_as_ols(seed):
+    """Gaussian-Ind with half of the values missing in training and test: within 2% of OLS."""
     rows = score_under_shift(
         make_gaussian_ind(random_state=seed),
         MCARIndependent(0.5),

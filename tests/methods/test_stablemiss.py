@@ -1,4 +1,4 @@
-"""What is special about StableMiss: a predictor for each mask, from one network."""
+"""StableMiss: one network generates a predictor for each mask."""
 
 import time
 
@@ -19,40 +19,40 @@ NAMES = ["linear", "mlp", "low rank"]
 
 
 def fit(method, data, task, seed=0):
-    """The last fifth of the rows validates."""
+    """Fit with the last fifth of the rows as validation rows."""
     n = len(data) - len(data) // 5
     train, valid = data.rows(np.arange(n)), data.rows(np.arange(n, len(data)))
     return method.fit(train, valid, task, to_rng(seed), NullProgress())
 
 
-def twins(seed, n=600, observed=0.7):
-    """Y = X₁ + X₂ + X₃ where X₁ = X₂: the coefficient of each twin must double when the other is hidden."""
+def equal_columns(seed, n=600, observed=0.7):
+    """Y = X₁ + X₂ + X₃ with X₁ = X₂: the coefficient of each must double if the other is missing."""
     rng = to_rng(seed)
     values = rng.normal(size=(n, 3))
     values[:, 1] = values[:, 0]
     return values, rng.uniform(size=(n, 3)) < observed, values.sum(axis=1)
 
 
-def best_answer(values, mask):
-    """E[y | observed] for the twins."""
-    twin = np.where(mask[:, 0], values[:, 0], values[:, 1]) * (mask[:, 0] | mask[:, 1])
-    return 2.0 * twin + values[:, 2] * mask[:, 2]
+def bayes(values, mask):
+    """E[y | observed] for the equal columns."""
+    value = np.where(mask[:, 0], values[:, 0], values[:, 1]) * (mask[:, 0] | mask[:, 1])
+    return 2.0 * value + values[:, 2] * mask[:, 2]
 
 
 @pytest.mark.parametrize("method", ARCHITECTURES, ids=NAMES)
 @pytest.mark.parametrize("seed", range(2))
-def test_a_hidden_twin_is_made_up_for_by_the_other(method, seed):
-    """No single linear map can do that: with one coefficient per column the gap is 0.33 at best."""
-    values, mask, y = twins(seed, n=1500)
+def test_a_missing_column_is_replaced_by_its_copy(method, seed):
+    """No single linear map can do that: with one coefficient per column the error is at least 0.33."""
+    values, mask, y = equal_columns(seed, n=1500)
     task = Regression.of(y)
     predictor = fit(method, MaskedData.of(values, mask, task.encode(y)), task, seed)
-    new, new_mask, _ = twins(seed + 100)
-    gap = task.decode(predictor.predict(new, new_mask)) - best_answer(new, new_mask)
-    assert np.mean(gap**2) < 0.02
+    new, new_mask, _ = equal_columns(seed + 100)
+    error = task.decode(predictor.predict(new, new_mask)) - bayes(new, new_mask)
+    assert np.mean(error**2) < 0.02
 
 
-def test_several_outputs_are_learnt_together():
-    values, mask, y = twins(3)
+def test_several_targets_are_fitted_together():
+    values, mask, y = equal_columns(3)
     target = np.column_stack([y, -3.0 * values[:, 2]])
     task = Regression.of(target)
     predictor = fit(StableMiss(), MaskedData.of(values, mask, task.encode(target)), task)
@@ -63,7 +63,7 @@ def test_several_outputs_are_learnt_together():
 
 @pytest.mark.parametrize("method", ARCHITECTURES, ids=NAMES)
 @pytest.mark.parametrize("n", [100, 300])
-def test_blobs_are_told_apart(method, n):
+def test_blobs_are_classified(method, n):
     values, labels = make_blobs(n_samples=n, random_state=0, cluster_std=0.6)
     values = (values - values.mean(axis=0)) / values.std(axis=0)
     task = Classification.of(labels)
@@ -72,7 +72,7 @@ def test_blobs_are_told_apart(method, n):
     assert np.mean(task.decode(predictor.predict(values, mask)) == labels) > 0.9
 
 
-def test_a_target_of_noise_is_predicted_by_little_more_than_its_mean():
+def test_predictions_of_a_noise_target_stay_near_its_mean():
     rng = to_rng(0)
     data = MaskedData.of(
         rng.normal(size=(300, 8)), rng.uniform(size=(300, 8)) < 0.5, rng.normal(size=(300, 1))
@@ -82,8 +82,8 @@ def test_a_target_of_noise_is_predicted_by_little_more_than_its_mean():
 
 
 @pytest.mark.parametrize("method", ARCHITECTURES, ids=NAMES)
-def test_the_state_rebuilds_a_predictor_that_gives_the_same_bits(method):
-    values, mask, y = twins(1, n=100)
+def test_a_predictor_rebuilt_from_its_state_gives_identical_predictions(method):
+    values, mask, y = equal_columns(1, n=100)
     task = Regression.of(y)
     predictor = fit(method, MaskedData.of(values, mask, task.encode(y)), task)
     before = torch.get_rng_state()
@@ -92,8 +92,8 @@ def test_the_state_rebuilds_a_predictor_that_gives_the_same_bits(method):
     np.testing.assert_array_equal(again.predict(values, mask), predictor.predict(values, mask))
 
 
-def test_a_state_is_a_copy_that_later_changes_do_not_reach():
-    values, mask, y = twins(1, n=60)
+def test_a_state_is_a_copy():
+    values, mask, y = equal_columns(1, n=60)
     task = Regression.of(y)
     predictor = fit(StableMiss(max_epochs=2), MaskedData.of(values, mask, task.encode(y)), task)
     again = GeneratedPredictor.from_state(predictor.state())
@@ -103,8 +103,8 @@ def test_a_state_is_a_copy_that_later_changes_do_not_reach():
     assert not np.array_equal(again.predict(values, mask), predictor.predict(values, mask))
 
 
-def test_many_rows_are_answered_as_few_and_none_as_none():
-    values, mask, y = twins(2, n=2500)
+def test_predictions_do_not_depend_on_the_number_of_rows():
+    values, mask, y = equal_columns(2, n=2500)
     task = Regression.of(y)
     predictor = fit(StableMiss(max_epochs=3), MaskedData.of(values, mask, task.encode(y)), task)
     outputs = predictor.predict(values, mask)
@@ -116,26 +116,26 @@ def test_many_rows_are_answered_as_few_and_none_as_none():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_very_few_rows_and_no_validation_rows_are_enough(n):
-    values, mask, y = twins(0, n=n)
+def test_very_few_rows_without_validation_rows_work(n):
+    values, mask, y = equal_columns(0, n=n)
     task = Regression.of(y)
     data = MaskedData.of(values, mask, task.encode(y))
     predictor = StableMiss().fit(data, data.rows(np.arange(0)), task, to_rng(0), NullProgress())
     assert np.isfinite(predictor.predict(values, mask)).all()
 
 
-def test_rows_of_weight_zero_are_not_learnt_from():
-    values, mask, y = twins(0)
+def test_rows_of_weight_zero_are_ignored():
+    values, mask, y = equal_columns(0)
     wrong = np.arange(len(y)) % 2 == 0
     task = Regression.of(y)
     target = task.encode(np.where(wrong, 100.0, y))
     predictor = fit(StableMiss(), MaskedData.of(values, mask, target, weight=1.0 - wrong), task)
-    gap = task.decode(predictor.predict(values, mask)) - best_answer(values, mask)
-    assert np.mean(gap**2) < 0.1
+    error = task.decode(predictor.predict(values, mask)) - bayes(values, mask)
+    assert np.mean(error**2) < 0.1
 
 
-def test_the_history_tells_the_course_of_training():
-    values, mask, y = twins(0)
+def test_the_history_records_the_training():
+    values, mask, y = equal_columns(0)
     task = Regression.of(y)
     predictor = fit(StableMiss(), MaskedData.of(values, mask, task.encode(y)), task)
     [history] = predictor.history
@@ -144,18 +144,18 @@ def test_the_history_tells_the_course_of_training():
     assert history.ending == "patience"
 
 
-def test_a_small_table_takes_well_under_two_seconds():
-    values, mask, y = twins(0, n=50)
+def test_a_small_table_takes_less_than_two_seconds():
+    values, mask, y = equal_columns(0, n=50)
     task = Regression.of(y)
-    began = time.process_time()
+    start = time.process_time()
     fit(StableMiss(), MaskedData.of(values, mask, task.encode(y)), task)
-    assert time.process_time() - began < 2.0
+    assert time.process_time() - start < 2.0
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
+    ("params", "message"),
     [
-        ({"architecture": "tree"}, 'architecture=\'tree\' is unknown; choose "linear" or "mlp"'),
+        ({"architecture": "tree"}, "architecture must be 'linear' or 'mlp'; got 'tree'"),
         ({"hidden": 0}, "hidden=0 is too small; give at least 1"),
         ({"layers": -1}, "layers=-1 is too small; give at least 0"),
         ({"rank": 0}, "rank=0 is too small"),
@@ -165,8 +165,8 @@ def test_a_small_table_takes_well_under_two_seconds():
         ({"g_hidden": 32}, r"g_hidden=32 must be a sequence .* give \(32,\)"),
     ],
 )
-def test_impossible_hyper_parameters_are_refused_in_a_sentence(wrong, message):
-    values, mask, y = twins(0, n=20)
+def test_invalid_parameters_raise(params, message):
+    values, mask, y = equal_columns(0, n=20)
     task = Regression.of(y)
     with pytest.raises(ValueError, match=message):
-        fit(StableMiss(**wrong), MaskedData.of(values, mask, task.encode(y)), task)
+        fit(StableMiss(**params), MaskedData.of(values, mask, task.encode(y)), task)

@@ -1,4 +1,4 @@
-"""What is special about StableNet: batches are weighted, and holes are means."""
+"""StableNet: weighted batches and mean imputation."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ QUICK = {"max_epochs": 3, "inner_steps": 4}
 
 
 def draw(seed, n=300, d=4, common=1.0):
-    """Columns that share a part, with holes, and a target linear in them."""
+    """Correlated columns with missing values, and a target linear in them."""
     rng = to_rng(seed)
     values = 2 + rng.normal(size=(n, d)) + common * rng.normal(size=(n, 1))
     mask = rng.uniform(size=(n, d)) < 0.7
@@ -31,8 +31,8 @@ def fit(method, values, mask, y, task=None, weight=None, seed=0):
 
 
 @pytest.mark.parametrize("hidden", [(), (8,)])
-def test_where_dependence_counts_for_nothing_the_plain_fit_is_left(hidden):
-    """Same start, same order of rows, equal weights."""
+def test_with_a_large_lambda_p_it_equals_the_unweighted_fit(hidden):
+    """Same initial parameters, same order of rows, equal weights."""
     values, mask, y = draw(0)
     weighted = fit(StableNet(hidden, **QUICK, lambda_p=1e12), values, mask, y)
     plain = fit(StableNet(hidden, **QUICK | {"inner_steps": 0}), values, mask, y)
@@ -47,11 +47,11 @@ def test_weights_of_dependent_features_reach_the_predictor(hidden, memory):
     values, mask, y = draw(1)
     method = StableNet(hidden, **QUICK, lambda_p=1.0, memory=memory)
     plain = StableNet(hidden, **QUICK | {"inner_steps": 0})
-    one, other = (fit(each, values, mask, y).predict(values, mask) for each in (method, plain))
-    assert abs(one - other).max() > 1e-3
+    weighted, unweighted = (fit(m, values, mask, y).predict(values, mask) for m in (method, plain))
+    assert abs(weighted - unweighted).max() > 1e-3
 
 
-def test_a_hole_is_the_weighted_mean_of_its_column():
+def test_missing_values_are_imputed_by_the_weighted_column_mean():
     values, mask, y = draw(2)
     weight = to_rng(0).uniform(0.5, 2.0, size=len(y))
     predictor = fit(StableNet((8,), **QUICK), values, mask, y, weight=weight)
@@ -65,8 +65,8 @@ def test_a_hole_is_the_weighted_mean_of_its_column():
     )
 
 
-def test_the_mask_is_read_only_on_demand():
-    """A target that is the mask: no answer for the columns' means, an easy one for the mask."""
+def test_the_mask_is_read_only_with_use_mask():
+    """A target equal to a mask bit cannot be predicted without the mask, and easily with it."""
     values, mask, _ = draw(3, n=400, common=0.0)
     y = mask[:, 0].astype(float)
     task = Regression.of(y)
@@ -88,7 +88,7 @@ def test_on_independent_columns_it_is_as_good_as_least_squares(seed):
     values, mask, y = draw(seed, n=1000, common=0.0)
     new_values, new_mask, new_y = draw(100 + seed, n=2000, common=0.0)
     task = Regression.of(y)
-    ours, theirs = (
+    stablenet, ols = (
         task.loss(
             fit(method, values, mask, y, task).predict(new_values, new_mask),
             task.encode(new_y),
@@ -96,12 +96,12 @@ def test_on_independent_columns_it_is_as_good_as_least_squares(seed):
         )
         for method in (StableNet(inner_steps=4), OLS())
     )
-    assert ours < 1.03 * theirs
+    assert stablenet < 1.03 * ols
 
 
 @pytest.mark.parametrize("hidden", [(), (16,)])
 @pytest.mark.parametrize("kind", ["several numbers", "classes"])
-def test_several_numbers_and_classes_are_learnt_better_than_by_the_constant(hidden, kind):
+def test_several_targets_and_classes_are_predicted_better_than_by_a_constant(hidden, kind):
     values, mask, y = draw(4, n=500)
     if kind == "classes":
         target = np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))
@@ -120,12 +120,12 @@ def test_several_numbers_and_classes_are_learnt_better_than_by_the_constant(hidd
     assert losses[0] < 0.8 * losses[1]
 
 
-def test_with_a_hidden_layer_it_bends():
+def test_with_a_hidden_layer_it_is_non_linear():
     values, mask, _ = draw(5, n=400, common=0.0)
     mask = np.ones_like(mask)
     y = abs(values[:, 0] - 2)
     task = Regression.of(y)
-    straight, bent = (
+    linear, non_linear = (
         task.loss(
             fit(StableNet(hidden, inner_steps=2, max_epochs=20), values, mask, y).predict(values, mask),
             task.encode(y),
@@ -133,22 +133,22 @@ def test_with_a_hidden_layer_it_bends():
         )
         for hidden in ((), (16,))
     )
-    assert bent < 0.3 < 0.9 < straight
+    assert non_linear < 0.3 < 0.9 < linear
 
 
-def test_the_predictor_holds_the_network_and_nothing_of_its_training():
+def test_the_state_holds_only_the_network_and_refitting_gives_the_same_result():
     values, mask, y = draw(6)
     method = StableNet(**QUICK)
     state = fit(method, values, mask, y).state()
     assert set(state["parameters"]) == {"center", "mlp.last.weight", "mlp.last.bias"}
-    # Nor does the method remember: a second fit is like the first.
+    # The method keeps no state: a second fit equals the first.
     again = fit(method, values, mask, y).state()
     for name, part in state["parameters"].items():
         np.testing.assert_array_equal(part, again["parameters"][name])
 
 
-def test_parts_of_one_column_keep_equal_weights():
-    """A column twice is as dependent as can be, unless the two are known to be one."""
+def test_dependence_within_a_group_is_ignored():
+    """A column and its copy are decorrelated, unless they are in the same group."""
     values, mask, y = draw(7, d=2)
     values[:, 1], mask[:, 1] = values[:, 0], mask[:, 0]
     task = Regression.of(y)
@@ -164,11 +164,11 @@ def test_parts_of_one_column_keep_equal_weights():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "reason"),
+    ("params", "message"),
     [
-        ({"memory": "stack"}, "memory='stack' is unknown"),
-        ({"alpha": 1.0}, "alpha must be at least 0 and below 1"),
-        ({"lambda_p": 0.0}, "lambda_p above 0"),
+        ({"memory": "stack"}, "memory must be 'queue' or 'blend'; got 'stack'"),
+        ({"alpha": 1.0}, "alpha must be at least 0 and below 1; got 1.0"),
+        ({"lambda_p": 0.0}, "lambda_p must be positive; got 0.0"),
         ({"hidden": (8, 0)}, r"hidden=\(8, 0\) must hold whole numbers of at least 1"),
         ({"inner_learning_rate": float("inf")}, "inner_learning_rate=inf must be a finite number"),
         ({"q": 0}, "give at least 1"),
@@ -176,6 +176,6 @@ def test_parts_of_one_column_keep_equal_weights():
         ({"n_memory": -1}, "give at least 0"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(wrong, reason):
-    with pytest.raises(ValueError, match=reason):
-        fit(StableNet(**wrong), *draw(0, n=50))
+def test_invalid_parameters_raise(params, message):
+    with pytest.raises(ValueError, match=message):
+        fit(StableNet(**params), *draw(0, n=50))

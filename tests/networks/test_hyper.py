@@ -1,4 +1,4 @@
-"""Networks with generated parameters: each row is answered by its own network."""
+"""Networks with generated parameters: each row has its own network."""
 
 from itertools import pairwise
 
@@ -12,7 +12,7 @@ SEEDS = range(3)
 
 
 @pytest.fixture(autouse=True)
-def _own_randomness():
+def _isolated_random_state():
     with torch.random.fork_rng(devices=[]):
         yield
 
@@ -22,8 +22,8 @@ def draw(seed, n=9, d=4):
     return torch.randn(n, d), (torch.rand(n, d) < 0.6).float()
 
 
-def shake(network):
-    """Large random parameters, so that masks and layers matter."""
+def randomise(network):
+    """Set large random parameters, so that masks and layers matter."""
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.copy_(torch.randn_like(parameter))
@@ -31,7 +31,7 @@ def shake(network):
 
 
 def by_hand(network, values, mask):
-    """Build the network of each row, one after the other, from ordinary layers."""
+    """Build the network of each row from `nn.Linear` layers."""
     outputs = []
     for x, m in zip(values, mask, strict=True):
         parameters = network.phi(m[None])[0]
@@ -53,14 +53,14 @@ def by_hand(network, values, mask):
 @pytest.mark.parametrize(("hidden", "rank"), [([], None), ([7], None), ([7, 6], 2)])
 def test_a_batch_equals_a_loop_that_builds_each_rows_network(seed, widths, hidden, rank):
     values, mask = draw(seed)
-    network = shake(GeneratedMLP(widths, hidden, rank))
+    network = randomise(GeneratedMLP(widths, hidden, rank))
     torch.testing.assert_close(network(values, mask), by_hand(network, values, mask), rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_linear_g_is_the_product_of_generated_coefficients_with_one_and_x(seed):
     values, mask = draw(seed)
-    network = shake(GeneratedMLP([4, 1], hidden=[8]))
+    network = randomise(GeneratedMLP([4, 1], hidden=[8]))
     coefficients = network.phi(mask)
     expected = coefficients[:, 0] + (coefficients[:, 1:] * values * mask).sum(dim=1)
     torch.testing.assert_close(network(values, mask)[:, 0], expected, rtol=1e-4, atol=1e-4)
@@ -69,7 +69,7 @@ def test_a_linear_g_is_the_product_of_generated_coefficients_with_one_and_x(seed
 @pytest.mark.parametrize("seed", SEEDS)
 def test_low_rank_equals_the_full_generator_with_the_product_of_its_last_two_maps(seed):
     _, mask = draw(seed)
-    low = shake(ParameterGenerator(4, torch.zeros(30), hidden=[8], rank=3))
+    low = randomise(ParameterGenerator(4, torch.zeros(30), hidden=[8], rank=3))
     full = ParameterGenerator(4, torch.zeros(30), hidden=[8])
     with torch.no_grad():
         full.code.layers.load_state_dict(low.code.layers.state_dict())
@@ -87,16 +87,16 @@ def test_low_rank_has_few_parameters_and_varies_in_few_directions():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_stands_in_a_hidden_cell_has_no_influence(seed):
+def test_missing_values_have_no_influence(seed):
     values, mask = draw(seed)
-    network = shake(GeneratedMLP([4, 5, 2], hidden=[8]))
+    network = randomise(GeneratedMLP([4, 5, 2], hidden=[8]))
     garbage = torch.where(mask == 1, values, 1e6 * torch.randn_like(values))
     torch.testing.assert_close(network(garbage, mask), network(values, mask), rtol=0, atol=0)
 
 
-def test_the_mask_itself_has_influence():
+def test_the_mask_has_influence():
     values, mask = draw(0)
-    network = shake(GeneratedMLP([4, 1], hidden=[8]))
+    network = randomise(GeneratedMLP([4, 1], hidden=[8]))
     zero = torch.zeros_like(values)
     assert network(zero, mask).std() > 0.1
 
@@ -104,11 +104,11 @@ def test_the_mask_itself_has_influence():
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("widths", [[50, 1], [50, 32, 1], [50, 64, 64, 3]])
 @pytest.mark.parametrize("rank", [None, 8])
-def test_at_the_start_outputs_are_small_and_hidden_layers_keep_their_scale(seed, widths, rank):
+def test_initial_outputs_are_small_and_hidden_layers_keep_their_scale(seed, widths, rank):
     values, mask = draw(seed, n=500, d=50)
     network = GeneratedMLP(widths, hidden=[128], rank=rank)
     assert network(values, mask).std() < 0.5
-    # The same network cut off before its zero last layer.
+    # The same network without its last layer, which starts at zero.
     flat = network.phi(mask)
     layer = values * mask
     first = 0
@@ -121,10 +121,10 @@ def test_at_the_start_outputs_are_small_and_hidden_layers_keep_their_scale(seed,
 
 def test_gradients_reach_every_parameter_of_the_generator():
     values, mask = draw(0)
-    network = shake(GeneratedMLP([4, 5, 2], hidden=[8, 8], rank=3))
+    network = randomise(GeneratedMLP([4, 5, 2], hidden=[8, 8], rank=3))
     network(values, mask).square().sum().backward()
     assert all(part.grad is not None and part.grad.abs().sum() > 0 for part in network.parameters())
 
 
-def test_an_empty_batch_gives_an_empty_answer():
+def test_an_empty_batch_gives_an_empty_output():
     assert GeneratedMLP([4, 5, 2], hidden=[8])(torch.zeros(0, 4), torch.zeros(0, 4)).shape == (0, 2)

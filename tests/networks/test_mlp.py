@@ -1,4 +1,4 @@
-"""The plain MLP."""
+"""Multi-layer perceptron."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from stablemiss.networks import MLP
 
 
 @pytest.mark.parametrize("widths", [[3, 2], [3, 5, 2], [3, 5, 4, 2]])
-def test_it_is_linear_maps_with_relu_between_them(widths):
+def test_an_mlp_is_linear_maps_with_relu_in_between(widths):
     torch.manual_seed(0)
     network, inputs = MLP(widths), torch.randn(7, 3)
     matrices, biases = list(network.parameters())[::2], list(network.parameters())[1::2]

@@ -1,4 +1,4 @@
-"""Early stopping keeps the best epoch."""
+"""Early stopping keeps the parameters of the best epoch."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from stablemiss.training import EarlyStopping
 
 
 def number(value=0.0):
-    """A module that is one number."""
+    """A module with a single number as parameter."""
     return nn.ParameterList([torch.tensor([value])])
 
 
@@ -18,7 +18,7 @@ def set_to(module, value):
 
 
 @pytest.mark.parametrize(
-    ("scores", "patience", "lost", "best"),
+    ("scores", "patience", "stops", "best"),
     [
         ([5, 4, 3, 2, 1], 1, [False] * 5, 4),
         ([5, 4, 4, 3, 9, 9], 2, [False, False, False, False, False, True], 3),
@@ -26,20 +26,20 @@ def set_to(module, value):
         ([1, 1, 1], 2, [False, False, True], 0),
     ],
 )
-def test_patience_counts_the_epochs_since_the_best_score(scores, patience, lost, best):
+def test_patience_counts_the_epochs_since_the_best_score(scores, patience, stops, best):
     stopping = EarlyStopping(number(), patience)
-    assert [stopping.should_stop(epoch, score) for epoch, score in enumerate(scores)] == lost
+    assert [stopping.should_stop(epoch, score) for epoch, score in enumerate(scores)] == stops
     assert stopping.best_epoch == best
     assert stopping.best_score == scores[best]
 
 
-def test_going_back_restores_the_best_epoch_and_waits_anew():
+def test_restore_best_loads_the_best_epoch_and_restarts_the_patience():
     module = number()
     stopping = EarlyStopping(module, patience=1)
     for epoch, score in enumerate([3.0, 1.0, 2.0]):
         set_to(module, float(epoch))
-        lost = stopping.should_stop(epoch, score)
-    assert lost
+        stops = stopping.should_stop(epoch, score)
+    assert stops
     stopping.restore_best(2)
     assert module[0].item() == 1.0
     assert not stopping.should_stop(2, 2.0)

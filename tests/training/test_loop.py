@@ -1,4 +1,4 @@
-"""The one loop: what it moves, in which order, when it stops and what it leaves behind."""
+"""The training loop: which parameters it updates, in which order, when it stops, and its final state."""
 
 import random
 from dataclasses import replace
@@ -11,6 +11,7 @@ from torch import nn
 
 from stablemiss.data import MaskedData
 from stablemiss.progress import NullProgress
+from stablemiss.seeding import draw_seed
 from stablemiss.training import Rows, Stage, Step, adamw, inner_loop, run_stages
 from stablemiss.training.loop import LR_FACTOR
 
@@ -23,7 +24,7 @@ def make_rows(n=20):
 
 
 def numbers(*values):
-    """A module of single numbers."""
+    """A module whose parameters are single numbers."""
     return nn.ParameterList([torch.tensor([value]) for value in values])
 
 
@@ -31,20 +32,20 @@ def run(*stages, seed=0, progress=None):
     return run_stages(stages, np.random.default_rng(seed), progress or NullProgress())
 
 
-def away_from(module, index=0):
-    """A loss that sends one number down by the learning rate in each step of plain descent."""
+def decrease(module, index=0):
+    """A loss whose SGD steps decrease one number by the learning rate."""
     return lambda batch: module[index].sum()
 
 
 def test_the_best_epoch_is_restored_and_patience_ends_the_stage():
-    """The number falls by 0.1 in each epoch; the score likes it best at 0.5, the fifth epoch from 1.0."""
+    """The number falls by 0.1 in each epoch from 1.0; the score is best at 0.5, in the fifth epoch."""
     module = numbers(1.0)
     stage = Stage(
         "stage",
         module,
-        make_rows(),
-        [Step(away_from(module), list(module), sgd)],
+        [Step(decrease(module), list(module), sgd)],
         score=lambda: abs(module[0].item() - 0.5),
+        rows=make_rows(),
         max_epochs=50,
         patience=3,
     )
@@ -58,32 +59,32 @@ def test_the_best_epoch_is_restored_and_patience_ends_the_stage():
     assert [loss for (loss,) in history.losses] == pytest.approx(np.arange(1.0, 0.25, -0.1))
 
 
-def test_training_that_only_hurts_leaves_the_start():
+def test_initial_parameters_are_kept_if_training_only_makes_the_score_worse():
     module = numbers(1.0)
-    step = Step(away_from(module), list(module), sgd)
-    [history] = run(Stage("stage", module, make_rows(), [step], lambda: -module[0].item(), patience=2))
+    step = Step(decrease(module), list(module), sgd)
+    [history] = run(Stage("stage", module, [step], lambda: -module[0].item(), make_rows(), patience=2))
     assert history.best_epoch == 0
     assert module[0].item() == 1.0
 
 
-def test_the_limit_of_epochs_holds():
+def test_training_ends_after_max_epochs():
     module = numbers(1.0)
-    step = Step(away_from(module), list(module), sgd)
-    [history] = run(Stage("stage", module, make_rows(), [step], lambda: module[0].item(), max_epochs=4))
+    step = Step(decrease(module), list(module), sgd)
+    [history] = run(Stage("stage", module, [step], lambda: module[0].item(), make_rows(), max_epochs=4))
     assert (history.ending, history.best_epoch) == ("max_epochs", 4)
 
 
-def test_a_cut_goes_back_to_the_best_and_lowers_the_learning_rate():
-    """From 1.0, steps of 0.1 get no nearer to 0.56 than 0.6; smaller ones do."""
+def test_a_reduction_restores_the_best_epoch_and_lowers_the_learning_rate():
+    """From 1.0, steps of 0.1 reach 0.56 only to within 0.04; smaller steps get closer."""
     module = numbers(1.0)
-    step = Step(away_from(module), list(module), sgd)
+    step = Step(decrease(module), list(module), sgd)
 
     def score():
         return abs(module[0].item() - 0.56)
 
-    stage = Stage("stage", module, make_rows(), [step], score, patience=2, lr_reductions=1)
+    stage = Stage("stage", module, [step], score, make_rows(), patience=2, lr_reductions=1)
     [history] = run(stage)
-    # The best of the first rate is epoch 4; patience is lost two epochs later.
+    # The best epoch of the first learning rate is 4; patience runs out two epochs later.
     assert history.lr_reductions == [6]
     assert history.best_epoch == 7
     assert module[0].item() == pytest.approx(0.6 - LR_FACTOR * 0.1)
@@ -94,21 +95,21 @@ def test_a_step_runs_on_every_kth_batch_counted_through_all_epochs(n_rows):
     module = numbers(0.0, 0.0)
     calls = []
 
-    def note(name, index):
+    def recorded_loss(name, index):
         def loss(batch):
             calls.append(name)
             return module[index].sum()
 
         return loss
 
-    critic = Step(note("critic", 0), [module[0]], sgd)
-    generator = Step(note("generator", 1), [module[1]], sgd, every=5)
+    critic = Step(recorded_loss("critic", 0), [module[0]], sgd)
+    generator = Step(recorded_loss("generator", 1), [module[1]], sgd, every=5)
     stage = Stage(
         "alternation",
         module,
-        make_rows(n_rows),
         [critic, generator],
         score=lambda: module[0].item(),
+        rows=make_rows(n_rows),
         batch_size=10,
         max_epochs=11,
     )
@@ -118,41 +119,41 @@ def test_a_step_runs_on_every_kth_batch_counted_through_all_epochs(n_rows):
     for number in range(1, n_batches + 1):
         expected += ["critic"] + ["generator"] * (number % 5 == 0)
     assert calls == expected
-    # An epoch in which the generator's turn did not come says so.
+    # The loss of an epoch without generator step is None.
     assert (history.losses[0][1] is None) == (n_batches // 11 < 5)
 
 
-def test_a_step_moves_its_own_parameters_only():
-    """Both losses depend on both numbers; each step moves one and leaves no gradient on the other."""
+def test_a_step_updates_only_its_own_parameters():
+    """Both losses depend on both numbers; each step updates one and leaves no gradient on the other."""
     module = numbers(1.0, 1.0)
-    seen = []
+    parameters = []
 
     def loss(batch):
-        seen.append([part.item() for part in module])
+        parameters.append([part.item() for part in module])
         assert all(part.grad is None for part in module)
         return (module[0] * module[1]).sum()
 
     steps = [Step(loss, [module[0]], sgd), Step(lambda batch: -loss(batch), [module[1]], sgd)]
-    run(Stage("alternation", module, make_rows(), steps, lambda: -module[1].item(), max_epochs=1))
-    assert seen == [[1.0, 1.0], [pytest.approx(0.9), 1.0]]
+    run(Stage("alternation", module, steps, lambda: -module[1].item(), make_rows(), max_epochs=1))
+    assert parameters == [[1.0, 1.0], [pytest.approx(0.9), 1.0]]
     assert [part.item() for part in module] == pytest.approx([0.9, 1.09])
 
 
-def test_stages_run_in_order_and_a_later_one_sees_what_an_earlier_one_learnt():
+def test_stages_run_in_order_and_later_ones_use_the_result_of_earlier_ones():
     weight, line = numbers(0.0), numbers(0.0)
     first = Stage(
         "weights",
         weight,
-        make_rows(),
         [Step(lambda batch: (weight[0] - 3.0).square().sum(), list(weight), sgd)],
         score=lambda: abs(weight[0].item() - 3.0),
+        rows=make_rows(),
     )
     second = Stage(
         "predictor",
         line,
-        make_rows(),
         [Step(lambda batch: (line[0] - weight[0]).square().sum(), list(line), sgd)],
         score=lambda: abs(line[0].item() - 3.0),
+        rows=make_rows(),
     )
     histories = run(first, second)
     assert [history.stage for history in histories] == ["weights", "predictor"]
@@ -171,9 +172,9 @@ def test_a_full_batch_stage_takes_several_steps_between_scores():
     stage = Stage(
         "full batch",
         module,
-        make_rows(20),
         [Step(loss, list(module), sgd)],
         score=lambda: module[0].item(),
+        rows=make_rows(20),
         batch_size=20,
         max_epochs=2,
         min_batches=7,
@@ -185,7 +186,7 @@ def test_a_full_batch_stage_takes_several_steps_between_scores():
 
 @pytest.mark.parametrize("clip", [0.5, 2.0, float("inf")])
 def test_clipping_bounds_the_gradient(clip):
-    """Plain descent with rate one moves by the clipped gradient; unclipped its norm is 50."""
+    """An SGD step with learning rate one equals the clipped gradient, whose unclipped norm is 50."""
     module = numbers(0.0, 0.0)
     step = Step(
         lambda batch: 30.0 * module[0].sum() + 40.0 * module[1].sum(),
@@ -193,7 +194,7 @@ def test_clipping_bounds_the_gradient(clip):
         partial(torch.optim.SGD, lr=1.0),
         clip=clip,
     )
-    run(Stage("stage", module, make_rows(), [step], lambda: module[0].item(), max_epochs=1))
+    run(Stage("stage", module, [step], lambda: module[0].item(), make_rows(), max_epochs=1))
     move = np.array([part.item() for part in module])
     assert np.linalg.norm(move) == pytest.approx(min(clip, 50.0), rel=1e-4)
     assert move[0] / move[1] == pytest.approx(0.75)
@@ -215,9 +216,9 @@ def noisy_fit(seed):
     stage = Stage(
         "noisy",
         module,
-        rows,
         [step],
         lambda: float((module(rows.values) - rows.target).square().mean()),
+        rows,
         batch_size=8,
         max_epochs=5,
     )
@@ -225,12 +226,12 @@ def noisy_fit(seed):
     return module.weight.item(), module.bias.item()
 
 
-def test_the_same_seed_gives_the_same_result_and_another_seed_another():
+def test_results_are_reproducible_by_seed():
     assert noisy_fit(3) == noisy_fit(3)
     assert noisy_fit(3) != noisy_fit(4)
 
 
-def test_the_random_state_of_the_process_is_untouched():
+def test_the_random_state_of_the_process_does_not_change():
     def states():
         return str(np.random.get_state()), random.getstate(), torch.get_rng_state().tolist()  # noqa: NPY002
 
@@ -241,7 +242,7 @@ def test_the_random_state_of_the_process_is_untouched():
         return (line(batch.values) + torch.randn_like(batch.target)).square().mean()
 
     before = states()
-    run(Stage("stage", line, rows, [Step(loss, list(line.parameters()), sgd)], lambda: 0.0, max_epochs=2))
+    run(Stage("stage", line, [Step(loss, list(line.parameters()), sgd)], lambda: 0.0, rows, max_epochs=2))
     assert states() == before
 
 
@@ -258,9 +259,9 @@ def diverging(module, at_call, lr_reductions=0, n_bad=10**9):
     return Stage(
         "shaky",
         module,
-        make_rows(),
         [step],
         lambda: module[0].item(),
+        rows=make_rows(),
         max_epochs=6,
         lr_reductions=lr_reductions,
     )
@@ -275,11 +276,11 @@ def test_divergence_after_progress_keeps_the_best_epoch_and_warns():
 
 
 def test_divergence_before_any_progress_is_an_error():
-    with pytest.raises(FloatingPointError, match=r"Nothing had been learnt before. Lower the learning rate"):
+    with pytest.raises(FloatingPointError, match=r"No epoch had improved .* Lower the learning rate"):
         run(diverging(numbers(1.0), at_call=1))
 
 
-def test_a_cut_recovers_from_divergence():
+def test_a_reduction_of_the_learning_rate_recovers_from_divergence():
     module = numbers(1.0)
     [history] = run(diverging(module, at_call=3, lr_reductions=1, n_bad=1))
     assert history.lr_reductions == [3]
@@ -287,11 +288,37 @@ def test_a_cut_recovers_from_divergence():
     assert module[0].item() == pytest.approx(0.8 - 3 * LR_FACTOR * 0.1)
 
 
-def test_a_stage_without_rows_is_refused():
+def test_a_stage_with_an_empty_table_raises():
     module = numbers(1.0)
     rows = make_rows().take(torch.tensor([], dtype=torch.int64))
     with pytest.raises(ValueError, match='"empty" has no rows'):
-        run(Stage("empty", module, rows, [Step(away_from(module), list(module), sgd)], lambda: 0.0))
+        run(Stage("empty", module, [Step(decrease(module), list(module), sgd)], lambda: 0.0, rows))
+
+
+def test_a_stage_without_rows_calls_its_losses_without_arguments_and_draws_no_order():
+    module, calls = numbers(1.0), []
+
+    def loss():
+        calls.append(1)
+        return module[0].sum()
+
+    rng = np.random.default_rng(0)
+    stage = Stage(
+        "full batch",
+        module,
+        [Step(loss, list(module), sgd)],
+        lambda: module[0].item(),
+        max_epochs=2,
+        min_batches=3,
+    )
+    [history] = run_stages([stage], rng, NullProgress())
+    assert len(calls) == 6
+    assert history.best_epoch == 2
+    assert module[0].item() == pytest.approx(0.4)
+    # The only draw is the seed of torch's generators.
+    expected = np.random.default_rng(0)
+    draw_seed(expected)
+    assert rng.random() == expected.random()
 
 
 def test_the_module_is_in_training_mode_for_steps_and_in_evaluation_mode_for_scores():
@@ -307,77 +334,79 @@ def test_the_module_is_in_training_mode_for_steps_and_in_evaluation_mode_for_sco
         return 1.0
 
     step = Step(loss, list(module.parameters()), sgd)
-    run(Stage("modes", module, make_rows(), [step], score, max_epochs=1))
+    run(Stage("modes", module, [step], score, make_rows(), max_epochs=1))
     assert modes == [("score", False, False), ("step", True), ("score", False, False)]
     assert not module.training
 
 
 def test_a_stage_has_its_own_number_of_threads():
-    module, seen = numbers(1.0), []
+    module, n_threads = numbers(1.0), []
 
     def loss(batch):
-        seen.append(torch.get_num_threads())
+        n_threads.append(torch.get_num_threads())
         return module[0].sum()
 
     before = torch.get_num_threads()
-    stage = Stage("stage", module, make_rows(), [Step(loss, list(module), sgd)], lambda: 0.0, max_epochs=1)
+    stage = Stage("stage", module, [Step(loss, list(module), sgd)], lambda: 0.0, make_rows(), max_epochs=1)
     run(stage, replace(stage, n_threads=before + 1))
-    assert seen == [before, before + 1]
+    assert n_threads == [before, before + 1]
     assert torch.get_num_threads() == before
 
 
-class Notes(NullProgress):
+class RecordedProgress(NullProgress):
     def __init__(self):
-        self.told = []
+        self.calls = []
 
     def start(self, what, total=None):
-        self.told.append(("start", what, total))
+        self.calls.append(("start", what, total))
 
     def update(self, done, note=""):
-        self.told.append(("update", done, note))
+        self.calls.append(("update", done, note))
 
     def finish(self):
-        self.told.append(("finish",))
+        self.calls.append(("finish",))
 
 
-def test_progress_is_told_each_epoch_and_finished_even_after_an_error():
-    module, notes = numbers(1.0), Notes()
-    step = Step(away_from(module), list(module), sgd)
-    run(Stage("stage", module, make_rows(), [step], lambda: module[0].item(), max_epochs=2), progress=notes)
-    assert notes.told == [
+def test_progress_receives_each_epoch_and_is_finished_even_after_an_error():
+    module, recorded = numbers(1.0), RecordedProgress()
+    step = Step(decrease(module), list(module), sgd)
+    run(
+        Stage("stage", module, [step], lambda: module[0].item(), make_rows(), max_epochs=2), progress=recorded
+    )
+    assert recorded.calls == [
         ("start", "stage", 2),
         ("update", 1, "validation 0.9"),
         ("update", 2, "validation 0.8"),
         ("finish",),
     ]
-    notes = Notes()
+    recorded = RecordedProgress()
     broken = Step(lambda batch: module[5].sum(), list(module), sgd)
     with pytest.raises(IndexError):
-        run(Stage("stage", module, make_rows(), [broken], lambda: 0.0), progress=notes)
-    assert notes.told[-1] == ("finish",)
+        run(Stage("stage", module, [broken], lambda: 0.0, make_rows()), progress=recorded)
+    assert recorded.calls[-1] == ("finish",)
 
 
-def test_a_small_problem_can_be_minimised_within_a_loss():
-    """Each batch first solves its own problem, then moves the parameter towards the solution."""
+def test_an_inner_loop_runs_inside_a_loss():
+    """Each batch first solves an inner problem, then the step moves the parameter towards its solution."""
     module = numbers(0.0)
-    found = []
+    solutions = []
 
     def loss(batch):
         inner = torch.zeros(1, requires_grad=True)
         inner_loop(
             lambda: (inner - 3.0).square().sum(), [inner], partial(torch.optim.SGD, lr=0.25), n_steps=20
         )
-        found.append(inner.item())
+        solutions.append(inner.item())
         return (module[0] - inner.detach()).square().sum()
 
     step = Step(loss, list(module), sgd)
-    run(Stage("outer", module, make_rows(), [step], lambda: abs(module[0].item() - 3.0), max_epochs=60))
-    assert found == pytest.approx([3.0] * 60, abs=1e-4)
+    run(Stage("outer", module, [step], lambda: abs(module[0].item() - 3.0), make_rows(), max_epochs=60))
+    assert solutions == pytest.approx([3.0] * 60, abs=1e-4)
     assert module[0].item() == pytest.approx(3.0, abs=1e-3)
 
 
-def test_minimise_works_where_gradients_are_off():
-    place = torch.tensor([4.0], requires_grad=True)
+def test_an_inner_loop_works_inside_no_grad():
+    position = torch.tensor([4.0], requires_grad=True)
     with torch.no_grad():
-        inner_loop(lambda: place.square().sum(), [place], partial(torch.optim.SGD, lr=0.5), n_steps=1)
-    assert place.item() == 0.0
+        inner_loop(lambda: position.square().sum(), [position], partial(torch.optim.SGD, lr=0.5), n_steps=1)
+    assert position.item() == 0.0

@@ -1,11 +1,11 @@
-"""Ready-made optimisers."""
+"""Optimisers."""
 
 import torch
 
 from stablemiss.training import adamw
 
 
-def test_weight_decay_shrinks_matrices_and_leaves_vectors_alone():
+def test_weight_decay_shrinks_matrices_but_not_vectors():
     matrix, vector = torch.ones(2, 2, requires_grad=True), torch.ones(2, requires_grad=True)
     optimiser = adamw(learning_rate=0.1, weight_decay=2.0)([matrix, vector])
     matrix.grad, vector.grad = torch.zeros(2, 2), torch.zeros(2)
@@ -14,7 +14,7 @@ def test_weight_decay_shrinks_matrices_and_leaves_vectors_alone():
     torch.testing.assert_close(vector.detach(), torch.ones(2))
 
 
-def test_the_first_step_is_as_long_as_the_learning_rate():
+def test_the_first_step_has_the_size_of_the_learning_rate():
     vector = torch.zeros(3, requires_grad=True)
     optimiser = adamw(learning_rate=0.01)([vector])
     vector.grad = torch.tensor([5.0, -0.3, 100.0])

@@ -1,4 +1,4 @@
-"""Rows on a device and the batches made of them."""
+"""Rows on a device and their batches."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def make_rows(n, target=None, weight=None):
     return Rows.of(MaskedData.of(values, mask, target, weight), CPU)
 
 
-def test_rows_are_single_precision_with_hidden_cells_zero():
+def test_rows_are_single_precision_and_zero_where_missing():
     rows = make_rows(4)
     assert rows.values.dtype == rows.mask.dtype == rows.target.dtype == rows.weight.dtype == torch.float32
     assert (rows.values[rows.mask == 0] == 0).all()
@@ -26,7 +26,7 @@ def test_rows_are_single_precision_with_hidden_cells_zero():
 
 @pytest.mark.parametrize("n", [1, 2, 3, 16, 17, 31, 33, 100])
 @pytest.mark.parametrize("size", [1, 16, 1000])
-def test_batches_hold_every_row_once_and_have_even_sizes(n, size):
+def test_batches_contain_every_row_once_and_have_even_sizes(n, size):
     for rng in (None, np.random.default_rng(n)):
         batches = list(make_rows(n).batches(size, rng))
         sizes = [len(batch) for batch in batches]
@@ -36,14 +36,14 @@ def test_batches_hold_every_row_once_and_have_even_sizes(n, size):
         assert max(sizes) - min(sizes) <= 1
 
 
-def test_a_batch_keeps_all_parts_of_a_row_together():
+def test_a_batch_keeps_values_mask_target_and_weight_of_a_row_together():
     rows = make_rows(20, weight=np.arange(1.0, 21.0))
     for batch in rows.batches(7, np.random.default_rng(0)):
         for part in ("values", "mask", "target", "weight"):
             torch.testing.assert_close(getattr(batch, part), getattr(rows, part)[batch.index])
 
 
-def test_the_order_comes_from_the_generator_alone():
+def test_the_order_depends_only_on_the_generator():
     def order(seed):
         return torch.cat([batch.index for batch in make_rows(50).batches(8, np.random.default_rng(seed))])
 
@@ -59,7 +59,7 @@ def test_the_mean_loss_is_the_weighted_mean_over_all_chunks(n):
     assert mean_loss(lambda batch: batch.target[:, 0], rows) == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_mean_loss_asks_for_no_gradients():
+def test_the_mean_loss_is_computed_without_gradients():
     rows, factor = make_rows(3), torch.ones(1, requires_grad=True)
     with torch.enable_grad():
         assert mean_loss(lambda batch: _without_gradient(factor * batch.target[:, 0]), rows) == pytest.approx(
@@ -72,16 +72,16 @@ def _without_gradient(losses):
     return losses
 
 
-def test_auto_finds_a_device_and_an_absent_gpu_is_refused_in_a_sentence(monkeypatch):
+def test_auto_selects_a_device_and_a_missing_gpu_raises(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert to_device("auto") == CPU
-    with pytest.raises(ValueError, match='torch sees no GPU; use device="auto" or "cpu"'):
+    with pytest.raises(ValueError, match=r'cuda.*GPU.*use device="auto" or "cpu"'):
         to_device("cuda")
 
 
 @pytest.mark.parametrize("name", ["gpu", "cpu:x", "cuda:99", None, 3.5])
-def test_a_device_that_is_none_is_refused_in_a_sentence(name, monkeypatch):
-    # Also where there are GPUs, there are not a hundred.
+def test_an_unavailable_device_raises(name, monkeypatch):
+    # Device 99 does not exist even on machines with GPUs.
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    with pytest.raises(ValueError, match=r"device=.* is none that torch can use here; use .*auto"):
+    with pytest.raises(ValueError, match=r"device=.* is not available .*use device=.auto"):
         to_device(name)

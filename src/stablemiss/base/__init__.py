@@ -1,1 +1,1 @@
-"""What methods are built from: the contract of a method, its search space, and shared predictors."""
+"""Base classes and helpers of methods: the method interface, search spaces, and shared predictors."""

@@ -1,6 +1,6 @@
-"""The predictor g(x ⊙ m; φ(m)) and its weighted regression, which StableMiss and StableMiss+ share.
+"""The predictor g(x ⊙ m; φ(m)) and its weighted training, shared by StableMiss and StableMiss+.
 
-They differ in the row weights alone.
+The two methods differ only in their row weights.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
-from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
@@ -27,12 +27,15 @@ from stablemiss.training import History, Rows, Step, adamw, to_device
 
 
 class GeneratedPredictor(NetworkPredictor):
-    """A network with generated parameters, and how its rows were weighted.
+    """A network with generated parameters, and the weights of its training rows.
 
-    Attributes
+    Parameters
     ----------
-    weighting : Weighting or None
-        How the training rows were weighted; None if they were not, or if the predictor was loaded.
+    network : nn.Module
+    history : sequence of History, default=()
+        Training history; empty for a loaded predictor.
+    weighting : Weighting, default=None
+        Learnt weights of the training rows; None if none were learnt, or if the predictor was loaded.
     """
 
     kind = GeneratedMLP
@@ -45,15 +48,15 @@ class GeneratedPredictor(NetworkPredictor):
 
 
 class GeneratedRegression(Method):
-    """Rows are weighted, then φ learns to write down, for each mask, the predictor that fits them best.
+    """Weighted regression with a predictor whose parameters are generated from the mask.
 
-    A subclass says what the weights are. The parameters that all share are explained in `StableMiss`.
+    A subclass defines the row weights. The common parameters are documented in `StableMiss`.
     """
 
     predictor: ClassVar[type[Predictor]] = GeneratedPredictor
     # PAPER: 1 to 3 layers of 128 to 4096 units.
-    # DEVIATION: up to 1024 because φ overfits long before, and from no layer and 32 units on because small
-    # tables ask for less.
+    # DEVIATION: at most 1024 units because φ overfits with more, and also no layer and 32 units because small
+    # tables need less.
     space: ClassVar[Space] = {
         "architecture": Choice("linear", "mlp"),
         "hidden": Choice(32, 64, 128, 256, 512, 1024),
@@ -90,17 +93,18 @@ class GeneratedRegression(Method):
 
     @abstractmethod
     def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
-        """Weights under which the rows count; None leaves them as they are."""
+        """Learn weights of the training rows; None keeps the weights that they have."""
 
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> GeneratedPredictor:
         self._check()
-        # Of its own, so that the network starts alike and sees rows in the same order with any weights.
+        # A separate generator, so that the weights do not change the network's initial parameters and
+        # batches.
         weight_rng = np.random.default_rng(draw_seed(rng))
         weighting = self.weigh(train, weight_rng, progress)
         if weighting is not None:
-            # What the weights of all rows add up to stays: validation rows keep theirs.
+            # The sum of the training weights stays the same, because validation rows keep their weights.
             train = replace(train, weight=weighting.weight * train.weight.mean())
         device = to_device(self.device)
         g_hidden = self.g_hidden if self.architecture == "mlp" else ()
@@ -112,20 +116,20 @@ class GeneratedRegression(Method):
             ).to(device)
 
         def loss(batch: Rows) -> Tensor:
-            # PAPER: min Σ w_i (y_i − ŷ_i)². Divided by the number of rows, not by the batch's weights: their
-            # mean is one over all rows, and a batch of light rows should move the parameters less.
+            # PAPER: min Σ w_i (y_i − ŷ_i)². Divided by the number of rows, not by the sum of the weights: the
+            # mean weight over all rows is one, and a batch with small weights should have a smaller gradient.
             return (batch.weight * task.row_loss(network(batch.values, batch.mask), batch.target)).mean()
 
-        rows, judges = judged(train, valid, device)
-        # DEVIATION: weight decay, and early stopping on validation rows, because φ overfits within a few
+        rows, validation = train_and_validation_rows(train, valid, device)
+        # DEVIATION: weight decay and early stopping on validation rows, because φ overfits within a few
         # epochs. The paper runs Adam for 1000 epochs and tunes on the training loss.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
-        history = train_network(self, network, [step], rows, judges, task, rng, progress)
+        history = train_network(self, network, [step], rows, validation, task, rng, progress)
         return GeneratedPredictor(network, history, weighting)
 
     def _check(self) -> None:
         if self.architecture not in ("linear", "mlp"):
-            raise ValueError(f'architecture={self.architecture!r} is unknown; choose "linear" or "mlp".')
+            raise ValueError(f"architecture must be 'linear' or 'mlp'; got {self.architecture!r}.")
         check_at_least(self, hidden=1, layers=0, batch_size=1, max_epochs=1, patience=1)
         check_widths(self, "g_hidden")
         if self.rank is not None:

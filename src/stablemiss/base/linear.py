@@ -1,4 +1,4 @@
-"""What methods that end in a linear regression share: their columns, the weighted fit, and the predictor."""
+"""Linear models of mean-imputed columns: design matrix, weighted regression, and predictor."""
 
 from __future__ import annotations
 
@@ -13,44 +13,46 @@ from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.tasks import Classification, Task
 
-# The log-odds of a class that no row shows: about one in 10^13.
-ABSENT = -30.0
+# Log-odds of a class without training rows: a probability of about 1e-13.
+ABSENT_LOG_ODDS = -30.0
 
 
 class LinearPredictor(Predictor):
-    """Outputs linear in the centred columns (zero where hidden) and, if `use_mask`, in the mask.
+    """Outputs linear in the centred columns (zero where missing) and, if `use_mask`, in the mask.
 
-    Attributes
+    Parameters
     ----------
-    center : (d,)
+    means : (d,)
+        Column means.
     coefficients : (d, d_output), or (2 d, d_output) with the mask
     intercept : (d_output,)
     use_mask : bool
-    weight : (n,) or None
-        The row weights, of mean one, that the method learnt: training rows first, then validation rows. None
-        if it learnt none, or if the predictor was loaded.
+        Whether the mask is part of the inputs.
+    weight : (n,), default=None
+        Learnt row weights of mean one: training rows first, then validation rows. None if the method learns
+        no weights, or if the predictor was loaded.
     """
 
     def __init__(
         self,
-        center: Floats,
+        means: Floats,
         coefficients: Floats,
         intercept: Floats,
         use_mask: bool,
         weight: Floats | None = None,
     ):
-        self.center = center
+        self.means = means
         self.coefficients = coefficients
         self.intercept = intercept
         self.use_mask = use_mask
         self.weight = weight
 
     def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        return self.intercept + design(values, mask, self.center, self.use_mask) @ self.coefficients
+        return self.intercept + design(values, mask, self.means, self.use_mask) @ self.coefficients
 
     def state(self) -> dict[str, Any]:
         return {
-            "center": self.center,
+            "center": self.means,
             "coefficients": self.coefficients,
             "intercept": self.intercept,
             "use_mask": self.use_mask,
@@ -62,7 +64,7 @@ class LinearPredictor(Predictor):
 
 
 def join(train: MaskedData, valid: MaskedData) -> MaskedData:
-    """Training rows, then validation rows: for methods that choose nothing on the latter."""
+    """Training rows followed by validation rows, for methods that need no validation."""
     return replace(
         train,
         values=np.concatenate([train.values, valid.values]),
@@ -72,27 +74,65 @@ def join(train: MaskedData, valid: MaskedData) -> MaskedData:
     )
 
 
-def design(values: Floats, mask: Bools, center: Floats, use_mask: bool = False) -> Floats:
-    """The regressors: centred columns, zero (their mean) where hidden, then perhaps the mask itself."""
-    columns = np.where(mask, values - center, 0.0)
+def design(values: Floats, mask: Bools, means: Floats, use_mask: bool = False) -> Floats:
+    """Design matrix: centred columns, zero (their mean) where missing, and optionally the mask.
+
+    Parameters
+    ----------
+    values, mask : (n, d)
+        Columns and True = observed.
+    means : (d,)
+        Column means.
+    use_mask : bool, default=False
+        Append the mask, which doubles the number of columns.
+
+    Returns
+    -------
+    (n, d) or (n, 2 d)
+
+    See Also
+    --------
+    regress : Linear model of the design matrix.
+    """
+    columns = np.where(mask, values - means, 0.0)
     return np.hstack([columns, mask]) if use_mask else columns
 
 
 def regress(
     inputs: Floats, target: NDArray, weight: Floats, task: Task, ridge: float
 ) -> tuple[Floats, Floats]:
-    """Coefficients (p, d_output) and intercept (d_output,): least squares, or for classes log-odds."""
+    """Coefficients (p, d_output) and intercept (d_output,) of a weighted linear or logistic regression.
+
+    Parameters
+    ----------
+    inputs : (n, p)
+    target : (n, d_output), or (n,) class codes
+    weight : (n,)
+    task : Task
+        Regression gives least squares, classification log-odds.
+    ridge : float
+        Penalty on squared coefficients in least squares. A larger value shrinks them towards zero.
+
+    See Also
+    --------
+    least_squares, logistic_regression : The two regressions.
+    """
     if isinstance(task, Classification):
         return logistic_regression(inputs, target, weight, task.d_output)
     return least_squares(inputs, target, weight, ridge)
 
 
 def least_squares(inputs: Floats, target: Floats, weight: Floats, ridge: float) -> tuple[Floats, Floats]:
-    """Coefficients (p, d_output) and intercept (d_output,) of the weighted, slightly penalised regression."""
+    """Coefficients (p, d_output) and intercept (d_output,) of weighted ridge regression.
+
+    See Also
+    --------
+    logistic_regression : The same for classes.
+    """
     share = weight / weight.sum()
     input_mean, target_mean = share @ inputs, share @ target
     centred = inputs - input_mean
-    # The normal equations of p columns: linear in the rows, and the penalty bounds their condition.
+    # Normal equations: the cost is linear in the rows, and the penalty bounds their condition number.
     gram = centred.T @ (share[:, None] * centred) + ridge * np.eye(inputs.shape[1])
     moments = centred.T @ (share[:, None] * (target - target_mean))
     coefficients = np.linalg.lstsq(gram, moments, rcond=None)[0]
@@ -102,15 +142,20 @@ def least_squares(inputs: Floats, target: Floats, weight: Floats, ridge: float) 
 def logistic_regression(
     inputs: Floats, target: NDArray, weight: Floats, n_classes: int
 ) -> tuple[Floats, Floats]:
-    """Coefficients (p, n_classes) and intercept (n_classes,) of the log-odds; absent classes are unlikely."""
+    """Coefficients (p, n_classes) and intercept (n_classes,) of log-odds; absent classes are improbable.
+
+    See Also
+    --------
+    least_squares : The same for numbers.
+    """
     coefficients = np.zeros((inputs.shape[1], n_classes))
-    intercept = np.full(n_classes, ABSENT)
+    intercept = np.full(n_classes, ABSENT_LOG_ODDS)
     present = np.unique(target)
     intercept[present[0]] = 0.0
     if len(present) > 1:
         model = LogisticRegression(max_iter=2000).fit(inputs, target, sample_weight=weight)
-        # With two classes scikit-learn holds the log-odds of the second against the first only.
-        described = present[1:] if len(present) == 2 else present
-        coefficients[:, described] = model.coef_.T
-        intercept[described] = model.intercept_
+        # With two classes, scikit-learn has coefficients only for the second, relative to the first.
+        fitted = present[1:] if len(present) == 2 else present
+        coefficients[:, fitted] = model.coef_.T
+        intercept[fitted] = model.intercept_
     return coefficients, intercept

@@ -1,4 +1,4 @@
-"""Where the good values of a method's parameters may lie: plain data, which `stablemiss.tuning` searches."""
+"""Search spaces of hyper-parameters, as plain data that `stablemiss.tuning` searches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from `low` to `high`, whole ones if both are whole; on a logarithmic scale if `log`.
+    """A range of numbers; of integers if both bounds are integers.
+
+    Parameters
+    ----------
+    low, high : float or int
+        Bounds, both included.
+    log : bool, default=False
+        Search on a logarithmic scale.
+
+    See Also
+    --------
+    Choice : A finite set of values.
 
     Examples
     --------
@@ -24,12 +35,12 @@ class Range:
     def __post_init__(self) -> None:
         if not self.low <= self.high or (self.log and not self.low > 0):
             raise ValueError(
-                f"{self} holds no numbers to search: low must not lie above high, and must be positive on a "
-                "logarithmic scale."
+                f"low must not exceed high, and must be positive on a logarithmic scale; got {self}."
             )
 
     @property
     def is_whole(self) -> bool:
+        """Whether both bounds are integers."""
         return isinstance(self.low, Integral) and isinstance(self.high, Integral)
 
     def __contains__(self, value: Any) -> bool:
@@ -41,7 +52,16 @@ class Range:
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """One of a few values, of any kind; lists, as JSON has them, count as tuples.
+    """A finite set of values of any type. Lists, as read from JSON, are equal to tuples.
+
+    Parameters
+    ----------
+    *values
+        The values, at least one.
+
+    See Also
+    --------
+    Range : A range of numbers.
 
     Examples
     --------
@@ -55,7 +75,7 @@ class Choice:
 
     def __init__(self, *values: Any):
         if not values:
-            raise ValueError("A Choice needs at least one value to choose, but none came.")
+            raise ValueError("Choice needs at least one value; got none.")
         object.__setattr__(self, "values", to_tuples(values))
 
     def __contains__(self, value: Any) -> bool:
@@ -66,7 +86,7 @@ Space = dict[str, Range | Choice]
 
 
 def to_tuples(value: Any) -> Any:
-    """A value with tuples for all lists, also those within.
+    """Convert lists to tuples, including nested lists.
 
     Examples
     --------

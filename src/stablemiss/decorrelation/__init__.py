@@ -1,30 +1,31 @@
-"""Decorrelation: row weights under which columns and mask bits are as good as independent."""
+"""Decorrelation: row weights under which columns and mask bits are less dependent."""
 
-from stablemiss.decorrelation.balancing import balance_weights
+from stablemiss.decorrelation.balancing import BalancingDecorrelator
 from stablemiss.decorrelation.channels import BatchWeights, ChannelDependence, Memory
 from stablemiss.decorrelation.dependence import TERMS, Dependence, Form, dependence
 from stablemiss.decorrelation.features import RandomFeatures
+from stablemiss.decorrelation.objective import Weighting, critical_gamma
 from stablemiss.decorrelation.permuting import permute_columns
-from stablemiss.decorrelation.ratio import ratio_weights
-from stablemiss.decorrelation.transport import sliced_distance, transport_weights
-from stablemiss.decorrelation.weights import Weighting, critical_gamma, learn_weights, weigh_rows
+from stablemiss.decorrelation.ratio import RatioDecorrelator
+from stablemiss.decorrelation.transport import TransportDecorrelator, sliced_distance
+from stablemiss.decorrelation.weights import Decorrelator, learn_weights
 
 __all__ = [
     "TERMS",
+    "BalancingDecorrelator",
     "BatchWeights",
     "ChannelDependence",
+    "Decorrelator",
     "Dependence",
     "Form",
     "Memory",
     "RandomFeatures",
+    "RatioDecorrelator",
+    "TransportDecorrelator",
     "Weighting",
-    "balance_weights",
     "critical_gamma",
     "dependence",
     "learn_weights",
     "permute_columns",
-    "ratio_weights",
     "sliced_distance",
-    "transport_weights",
-    "weigh_rows",
 ]

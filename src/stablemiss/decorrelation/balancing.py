@@ -2,13 +2,14 @@
 
     min over w ≥ 0 with mean one:   Σ_{j≠l} C_jl(w)²  +  penalty · mean of w²
 
-where C is the weighted correlation (or covariance) of the standardised columns. Only what is linear is
-balanced: columns may stay dependent in other ways, which `weigh_rows` looks for with random features.
+where C is the weighted correlation (or covariance) of the standardised columns. Only linear dependence is
+removed; `Decorrelator` measures other kinds of dependence with random features.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
@@ -20,20 +21,150 @@ from torch import Tensor, nn
 from stablemiss.data import Floats, MaskedData, centre_and_scale
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
-from stablemiss.training import SMALL_STEP, Rows, Stage, Step, run_stages, to_device
+from stablemiss.training import SMALL_STEP, Stage, Step, run_stages, to_device
 
 Scale = Literal["correlation", "covariance", "fixed"]
-# Steps between two looks at whether the objective still falls, the share of it that counts as a gain, and
-# looks without a gain before it does not fall any more.
-STEPS = 20
-GAIN = 1e-3
+# Steps per epoch, the smallest relative decrease of the objective that counts as an improvement, and epochs
+# without an improvement before the learning rate is lowered or learning ends.
+STEPS_PER_EPOCH = 20
+MIN_DECREASE = 1e-3
 PATIENCE = 2
-# A variance below this, of columns that began with one, is taken for none.
-NO_VARIANCE = 1e-4
+# Lower bound of variances in correlations, for columns whose weighted variance vanishes.
+MIN_VARIANCE = 1e-4
+
+
+@dataclass(frozen=True)
+class BalancingDecorrelator:
+    """Learns row weights that make complete columns uncorrelated.
+
+    Parameters
+    ----------
+    scale : {"correlation", "covariance", "fixed"}, default="correlation"
+        What is minimised. "covariance" is the published form; covariances also shrink when variances do, so
+        part of their decrease is not a loss of dependence. "correlation" is not affected by that, but
+        outlying rows contribute much to a correlation, so variances shrink here too. "fixed" uses
+        covariances and keeps each variance at one, which leaves fewer effective rows.
+    penalty : float, default=1.0
+        Penalty on the spread of the weights. Small correlations, such as those of independent columns by
+        chance, are reduced to the fraction penalty / (2 + penalty). Towards zero all correlations vanish and
+        few rows carry the weight.
+    tolerance : float, default=1e-6
+        A sum of squared correlations below this counts as zero. A larger value ends earlier.
+    max_steps : int, default=1000
+        Maximum number of steps. Learning ends earlier when the objective stops falling.
+    learning_rate : float, default=0.1
+        Initial step size in v, where w = v² and v starts at one; lowered once before the end. A larger value
+        learns faster and less reliably.
+    device : str, default="cpu"
+        "cpu", "cuda" or "auto".
+
+    See Also
+    --------
+    RatioDecorrelator : Weights under which complete columns are independent.
+    Decorrelator : Weights for incomplete columns and their mask bits.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=(500, 1))
+    >>> table = np.hstack([x + rng.normal(size=(500, 1)), x + rng.normal(size=(500, 1))])
+    >>> weight = BalancingDecorrelator(penalty=0.01).weigh(table, rng=rng)
+    >>> before, after = np.cov(table.T)[0, 1], np.cov(table.T, aweights=weight)[0, 1]
+    >>> bool(abs(after) < 0.05 * before)
+    True
+    """
+
+    scale: Scale = "correlation"
+    penalty: float = 1.0
+    tolerance: float = 1e-6
+    max_steps: int = 1000
+    learning_rate: float = 0.1
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.scale not in get_args(Scale):
+            choices = ", ".join(repr(name) for name in get_args(Scale))
+            raise ValueError(f"scale must be one of {choices}; got {self.scale!r}.")
+        if not self.penalty >= 0 or not self.tolerance >= 0:
+            raise ValueError(
+                "penalty and tolerance must not be negative; "
+                f"got penalty={self.penalty!r} and tolerance={self.tolerance!r}."
+            )
+        if self.max_steps < 1:
+            raise ValueError(f"max_steps must be at least 1; got {self.max_steps!r}.")
+
+    def weigh(
+        self,
+        columns: NDArray,
+        *,
+        rng: Rng,
+        weight: NDArray | None = None,
+        groups: NDArray | None = None,
+        progress: Progress | None = None,
+    ) -> Floats:
+        """Learn the weights of the rows of a complete table.
+
+        Parameters
+        ----------
+        columns : (n, d)
+            Complete columns, such as mean-imputed ones; they are standardised here.
+        rng : numpy Generator
+        weight : (n,), default=None
+            Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+        groups : (d,) int, default=None
+            Columns with the same group number encode the same original column; their correlation is ignored.
+            None gives every column its own group.
+        progress : Progress, default=None
+            Receives the objective of each epoch.
+
+        Returns
+        -------
+        (n,) float64
+            Learnt weights times `weight`: not negative, mean one.
+        """
+        columns = np.asarray(columns, dtype=np.float64)
+        n, d = columns.shape
+        centre, spread = centre_and_scale(columns, weight)
+        data = MaskedData.of((columns - centre) / spread, np.ones((n, d)), np.zeros(n), weight, groups)
+        device = to_device(self.device)
+        weights = _SquaredWeights(torch.as_tensor(data.weight, dtype=torch.float32, device=device))
+        table = torch.as_tensor(data.values, dtype=torch.float32, device=device)
+        imbalance = _Imbalance(table, torch.as_tensor(data.groups, device=device), self.scale, weights.base)
+        best = math.inf
+
+        def objective() -> Tensor:
+            # PAPER: a bound on Σ w² / n, here as a penalty.
+            # DEVIATION: weights are divided by their mean instead of penalised by (Σ w / n − 1)², because
+            # the size of that term grows with n.
+            return imbalance(weights()) + self.penalty * weights.spread()
+
+        def score() -> float:
+            nonlocal best
+            # Among weights that balance within the tolerance, the most equal are the best; equal weights have
+            # spread one.
+            current = max(float(imbalance(weights())), self.tolerance)
+            current += self.penalty * (float(weights.spread()) - 1)
+            best = current if current < (1 - MIN_DECREASE) * best else best
+            return best
+
+        stage = Stage(
+            name="row weights",
+            module=weights,
+            steps=[Step(objective, [weights.v], partial(torch.optim.Adam, lr=self.learning_rate), math.inf)],
+            score=score,
+            max_epochs=-(-self.max_steps // STEPS_PER_EPOCH),
+            patience=PATIENCE,
+            lr_reductions=1,
+            min_batches=STEPS_PER_EPOCH,
+            n_threads=1 if n * d * d < SMALL_STEP else None,
+        )
+        run_stages([stage], rng, progress or NullProgress())
+        learnt = weights().detach().double().cpu().numpy()
+        return learnt / learnt.mean()
 
 
 class _SquaredWeights(nn.Module):
-    """Weights of mean one, base · v² scaled; `spread` is the mean of v⁴ where that of v² is one."""
+    """Weights of mean one: base · v², rescaled."""
 
     base: Tensor
 
@@ -47,136 +178,45 @@ class _SquaredWeights(nn.Module):
         return weight / weight.mean()
 
     def spread(self) -> Tensor:
+        """Mean of v⁴ after scaling v² to mean one; one for equal v."""
         ratio = self.v**2
         return (ratio / ratio.mean()).square().mean()
 
 
-def balance_weights(
-    columns: NDArray,
-    scale: Scale = "correlation",
-    penalty: float = 1.0,
-    *,
-    rng: Rng,
-    base: NDArray | None = None,
-    groups: NDArray | None = None,
-    tolerance: float = 1e-6,
-    max_steps: int = 1000,
-    learning_rate: float = 0.1,
-    device: str = "cpu",
-    progress: Progress | None = None,
-) -> Floats:
-    """Learn row weights that make columns uncorrelated.
+class _Imbalance:
+    """Sum of squared correlations or covariances between columns, as a function of the row weights.
 
     Parameters
     ----------
-    columns : (n, d)
-        Complete columns, such as mean-imputed ones; standardised here.
-    scale : "correlation", "covariance" or "fixed"
-        What is made small. "covariance" is as published; covariances also vanish where variances do, so part
-        of what they lose is not dependence. "correlation" counts that for nothing, but rows far out carry
-        much of a correlation, so variances shrink here too. "fixed" are covariances with each variance held
-        at one; it costs more rows.
-    penalty : float
-        The price of uneven weights. Of small correlations, such as chance leaves among independent columns,
-        the share penalty / (2 + penalty) remains. Towards zero all go, and few rows carry the weight.
-    rng : numpy Generator
-    base : (n,), optional
-        Weights that the rows have already. What is learnt multiplies them; equal by default.
-    groups : (d,) int, optional
-        Columns with the same number are parts of one, so their correlation does not count.
-    tolerance : float
-        A sum of squares below this counts as balanced. Raising it ends sooner.
-    max_steps : int
-        Most steps. It ends sooner when the objective has stopped falling.
-    learning_rate : float
-        First step size in v, where w = v² and v begins at one; lowered once before the end.
-    device : str
-        "cpu", "cuda" or "auto".
-    progress : Progress, optional
-
-    Returns
-    -------
-    (n,) float64
-        Learnt weights times `base`: not negative, mean one.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(500, 1))
-    >>> table = np.hstack([x + rng.normal(size=(500, 1)), x + rng.normal(size=(500, 1))])
-    >>> weight = balance_weights(table, penalty=0.01, rng=rng)
-    >>> before, after = np.cov(table.T)[0, 1], np.cov(table.T, aweights=weight)[0, 1]
-    >>> bool(abs(after) < 0.05 * before)
-    True
+    table : (n, d) tensor
+        Standardised columns.
+    groups : (d,) int tensor
+        Pairs of columns with the same group number are ignored.
+    scale : {"correlation", "covariance", "fixed"}
+        As in `BalancingDecorrelator`.
+    base : (n,) tensor
+        Initial weights, at which "fixed" keeps the variances.
     """
-    _check(scale, penalty, tolerance, max_steps)
-    columns = np.asarray(columns, dtype=np.float64)
-    n, d = columns.shape
-    centre, spread = centre_and_scale(columns, base)
-    # A stage shuffles its rows, of which steps on all rows at once have no use: it gets rows without columns.
-    rows = Rows.of(MaskedData.of(np.empty((n, 0)), np.empty((n, 0)), np.zeros(n), base), to_device(device))
-    table = torch.as_tensor((columns - centre) / spread).to(rows.values)
-    own = torch.as_tensor(np.arange(d) if groups is None else groups, device=table.device)
-    counts = own[:, None] != own
-    weights = _SquaredWeights(rows.weight)
-    # One, but zero for a constant column.
-    fixed = _covariance(table, rows.weight).diagonal()
 
-    def balance() -> Tensor:
-        found = _covariance(table, weights())
-        variance = found.diagonal()
-        if scale == "correlation":
-            deviation = variance.clamp(min=NO_VARIANCE).sqrt()
-            found = found / (deviation[:, None] * deviation)
+    def __init__(self, table: Tensor, groups: Tensor, scale: Scale, base: Tensor):
+        self.table = table
+        self.scale = scale
+        self.pairs = groups[:, None] != groups
+        # One, but zero for a constant column.
+        self.variance = self._covariance(base).diagonal()
+
+    def __call__(self, weight: Tensor) -> Tensor:
+        covariance = self._covariance(weight)
+        variance = covariance.diagonal()
+        if self.scale == "correlation":
+            deviation = variance.clamp(min=MIN_VARIANCE).sqrt()
+            covariance = covariance / (deviation[:, None] * deviation)
         # PAPER: Σ_j ‖X_jᵀ Σ_W X_{−j} / n − (X_jᵀ W / n) (X_{−j}ᵀ W / n)‖².
-        loss = found[counts].square().sum()
-        return loss + (variance - fixed).square().sum() if scale == "fixed" else loss
+        loss = covariance[self.pairs].square().sum()
+        return loss + (variance - self.variance).square().sum() if self.scale == "fixed" else loss
 
-    def objective(_: Rows) -> Tensor:
-        # PAPER: a bound on Σ w² / n, here with a multiplier.
-        # DEVIATION: weights are divided by their mean instead of penalised by (Σ w / n − 1)², because that
-        # term's size grows with n.
-        return balance() + penalty * weights.spread()
-
-    best = math.inf
-
-    def score() -> float:
-        nonlocal best
-        # Of weights that balance well enough the most even are the best; equal ones have spread one.
-        found = max(float(balance()), tolerance) + penalty * (float(weights.spread()) - 1)
-        best = found if found < (1 - GAIN) * best else best
-        return best
-
-    stage = Stage(
-        name="row weights",
-        module=weights,
-        rows=rows,
-        steps=[Step(objective, [weights.v], partial(torch.optim.Adam, lr=learning_rate), clip=math.inf)],
-        score=score,
-        batch_size=n,
-        max_epochs=-(-max_steps // STEPS),
-        patience=PATIENCE,
-        lr_reductions=1,
-        min_batches=STEPS,
-        n_threads=1 if n * d * d < SMALL_STEP else None,
-    )
-    run_stages([stage], rng, progress or NullProgress())
-    learnt = weights().detach().double().cpu().numpy()
-    return learnt / learnt.mean()
-
-
-def _covariance(columns: Tensor, weight: Tensor) -> Tensor:
-    """Covariances (d, d) under weights (n,) of mean one."""
-    weighted = weight[:, None] * columns / len(weight)
-    mean = weighted.sum(dim=0)
-    return weighted.T @ columns - mean[:, None] * mean
-
-
-def _check(scale: str, penalty: float, tolerance: float, max_steps: int) -> None:
-    if scale not in get_args(Scale):
-        choices = ", ".join(repr(name) for name in get_args(Scale))
-        raise ValueError(f"scale={scale!r} is unknown; choose among {choices}.")
-    if not penalty >= 0 or not tolerance >= 0:
-        raise ValueError(f"penalty={penalty!r} and tolerance={tolerance!r} must be zero or positive.")
-    if max_steps < 1:
-        raise ValueError(f"max_steps={max_steps!r} is too small; give at least 1.")
+    def _covariance(self, weight: Tensor) -> Tensor:
+        """Covariances (d, d) under weights (n,) of mean one."""
+        weighted = weight[:, None] * self.table / len(weight)
+        mean = weighted.sum(dim=0)
+        return weighted.T @ self.table - mean[:, None] * mean

@@ -1,11 +1,11 @@
-"""Row weights for one batch after another, under which the columns of the batch look independent.
+"""Row weights of successive batches, under which the columns of a batch are less dependent.
 
 Zhang, Cui, Xu, Zhou, He and Shen, "Deep Stable Learning for Out-Of-Distribution Generalization", CVPR 2021.
 
-`Dependence` compares every random feature of one column with every feature of another, over rows with holes,
-and is made for weights of whole tables. Here the cells are all there, features are compared within their own
-channel alone (the a-th feature of one column with the a-th of another), and one evaluation takes less than a
-millisecond: what a weight for each row of each batch can afford.
+`Dependence` compares every random feature of one column with every feature of another, handles missing
+values, and is meant for weights of whole tables. Here the columns are complete and features are compared only
+within a channel (the a-th feature of one column with the a-th of another). One evaluation takes less than a
+millisecond, so that weights can be learnt for every batch.
 """
 
 from __future__ import annotations
@@ -22,99 +22,107 @@ from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.seeding import Rng
 from stablemiss.training import inner_loop
 
-# PAPER: in so many first batches a blended memory is the plain mean of what it saw.
+# PAPER: a blended memory is the plain mean of the first batches.
 FIRST_BATCHES = 10
 
 
 class ChannelDependence:
-    """The dependence of the columns of a few complete rows, as a function of weights and random features.
+    """Dependence between the columns of complete rows, as a function of weights and random features.
 
-    The sum of the squared weighted covariances of u_a(x_k) and u_a(x_l) over the pairs k ≠ l, both orders,
-    and over the channels a.
+    The sum of squared weighted covariances of u_a(x_k) and u_a(x_l) over the ordered pairs k ≠ l and over the
+    channels a.
 
     Parameters
     ----------
     columns : (n, d) tensor
-        They are centred and scaled here, over these rows, so that the frequencies suit them. A column
-        without spread depends on nothing.
-    groups : (d,) int tensor, optional
-        Columns with the same number are parts of one, and their dependence does not count.
+        Centred and scaled here over these rows, to match the distribution of the frequencies. The dependence
+        of a constant column is zero.
+    groups : (d,) int tensor, default=None
+        Columns with the same group number encode the same original column; their dependence is ignored. None
+        gives every column its own group.
+
+    See Also
+    --------
+    Dependence : For incomplete columns and their mask bits.
 
     Examples
     --------
     >>> import numpy as np
     >>> features = RandomFeatures.draw(2, q=20, rng=np.random.default_rng(0))
-    >>> x, other = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 500, 1)))
-    >>> equal = torch.full((500,), 1 / 500, dtype=torch.float64)
-    >>> copies, strangers = (
-    ...     ChannelDependence(torch.cat(pair, dim=1))(equal, features) for pair in ((x, x), (x, other))
+    >>> x, y = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 500, 1)))
+    >>> share = torch.full((500,), 1 / 500, dtype=torch.float64)
+    >>> equal, independent = (
+    ...     ChannelDependence(torch.cat(pair, dim=1))(share, features) for pair in ((x, x), (x, y))
     ... )
-    >>> bool(copies > 5 * strangers)
+    >>> bool(equal > 5 * independent)
     True
     """
 
     def __init__(self, columns: Tensor, groups: Tensor | None = None):
-        # DEVIATION: each column is standardised over the rows, because the authors' code scales each row
-        # between its own smallest and largest feature, which makes one feature's code depend on the others.
+        # DEVIATION: each column is standardised over the rows, because the authors' code scales each row by
+        # its smallest and largest feature, which makes every feature depend on the others.
         centred = columns - columns.mean(dim=0)
         spread = centred.square().mean(dim=0).sqrt()
-        # What is left of a column that is equal up to rounding has no shape to look at.
-        is_flat = spread <= 1e-6 * columns.abs().amax(dim=0)
-        self.standardised = centred / torch.where(is_flat, torch.inf, spread)
-        own = torch.arange(columns.shape[1], device=columns.device) if groups is None else groups
-        self.pairs = (own[:, None] != own).to(columns)
+        # A column that is constant up to rounding becomes zero.
+        is_constant = spread <= 1e-6 * columns.abs().amax(dim=0)
+        self.standardised = centred / torch.where(is_constant, torch.inf, spread)
+        groups = torch.arange(columns.shape[1], device=columns.device) if groups is None else groups
+        self.pairs = (groups[:, None] != groups).to(columns)
 
     def __call__(self, share: Tensor, features: RandomFeatures) -> Tensor:
-        """The loss, a scalar, under row weights `share` (n,) that add up to one.
+        """The loss, a scalar, under row weights `share` (n,) that sum to one.
 
-        It falls also if all weight goes to a few rows, so a price on uneven weights belongs beside it.
+        It also falls if all weight goes to a few rows, so it must be combined with a penalty on the spread of
+        the weights.
         """
-        # DEVIATION: each column has frequencies and phases of its own, because with shared ones, as in the
-        # authors' code, a column is compared with no other function of another than its own.
+        # DEVIATION: each column has its own frequencies and phases, because with shared ones, as in the
+        # authors' code, only equal functions of two columns are compared.
         channels = features.of_values(self.standardised).permute(2, 0, 1).contiguous()
         return _SquaredCovariances.apply(share, channels, self.pairs)
 
 
 class _SquaredCovariances(torch.autograd.Function):
-    """Sum of the squared covariances of pairs of columns, with a gradient in half the time of torch's own."""
+    """Sum of squared covariances of pairs of columns, with a gradient twice as fast as torch's own."""
 
     @staticmethod
     def forward(ctx: Any, share: Tensor, channels: Tensor, pairs: Tensor) -> Tensor:
-        # E[uv] − E[u] E[v]: features lie within ±√2, so nothing is lost by not centring them first.
+        # E[uv] − E[u] E[v]: features lie within ±√2, so no precision is lost by not centring them first.
         mean = share @ channels
         products = (channels * share[:, None]).mT @ channels
         covariance = products.baddbmm_(mean[:, :, None], mean[:, None, :], alpha=-1)
-        counted = covariance * pairs
-        ctx.save_for_backward(channels, mean, counted)
-        return (counted * covariance).sum()
+        included = covariance * pairs
+        ctx.save_for_backward(channels, mean, included)
+        return (included * covariance).sum()
 
     @staticmethod
     def backward(ctx: Any, *by_loss: Tensor) -> tuple[Tensor, None, None]:
-        # With C the covariances that count, row i's share moves the loss by 2 (uᵢᵀ C uᵢ − 2 μᵀ C uᵢ).
-        channels, mean, counted = ctx.saved_tensors
-        by_share = ((channels @ counted) * (channels - 2 * mean[:, None])).sum(dim=(0, 2))
+        # With C the included covariances, the derivative by the share of row i is 2 (uᵢᵀ C uᵢ − 2 μᵀ C uᵢ).
+        channels, mean, included = ctx.saved_tensors
+        by_share = ((channels @ included) * (channels - 2 * mean[:, None])).sum(dim=(0, 2))
         return 2 * by_loss[0] * by_share, None, None
 
 
 class Memory:
-    """Features (k, d) and raw weights (k,) of earlier rows, k ≤ `size`, beside which a batch is weighted.
+    """Features (k, d) and raw weights (k,) of earlier rows, k ≤ `size`, used together with each batch.
+
+    Raw weights are logits: the weights are their softmax.
 
     Parameters
     ----------
-    kind : "queue" or "blend"
-        "queue" keeps the latest rows as they were. "blend" mixes each batch into what is there, place by
-        place: memory ← alpha · memory + (1 − alpha) · batch.
+    kind : {"queue", "blend"}
+        "queue" keeps the latest rows. "blend" averages each batch into the memory, row by row:
+        memory ← alpha · memory + (1 − alpha) · batch.
     size : int
-        The most rows to hold.
-    alpha : float
-        For "blend", the share of the old memory that stays once the first ten batches, which are averaged
-        evenly, are over; at 0 the memory is then the last batch.
+        Maximum number of rows.
+    alpha : float, default=0.9
+        For "blend", the fraction of the old memory that is kept, after the first ten batches, which are
+        averaged equally. Closer to one the memory forgets more slowly; with 0 it is the last batch.
 
     Examples
     --------
     >>> memory = Memory("queue", size=3)
     >>> for batch in (torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [4.0]])):
-    ...     memory.take(batch, torch.ones(2))
+    ...     memory.add(batch, torch.ones(2))
     >>> memory.features.flatten()
     tensor([2., 3., 4.])
     """
@@ -123,56 +131,68 @@ class Memory:
         self.kind = kind
         self.size = size
         self.alpha = alpha
-        self.n_taken = 0
+        self.n_batches = 0
         self.features: Tensor
         self.raw: Tensor
 
-    def take(self, features: Tensor, raw: Tensor) -> None:
-        """Remember a batch."""
-        if self.n_taken == 0:
-            # DEVIATION: the memory starts with the first batch, not with rows of zeros, because zeros that
-            # no batch is long enough to reach would count for ever as rows in which all columns agree.
+    def add(self, features: Tensor, raw: Tensor) -> None:
+        """Add the features (n, d) and raw weights (n,) of a batch."""
+        if self.n_batches == 0:
+            # DEVIATION: the memory starts with the first batch, not with rows of zeros, because if batches
+            # are shorter than the memory, some zeros would never be replaced and make all columns look
+            # dependent.
             self.features, self.raw = features[: self.size], raw[: self.size]
         elif self.kind == "queue":
             features, raw = torch.cat([self.features, features]), torch.cat([self.raw, raw])
             start = max(0, len(features) - self.size)
             self.features, self.raw = features[start:], raw[start:]
         else:
-            alpha = self.alpha if self.n_taken >= FIRST_BATCHES else self.n_taken / (self.n_taken + 1)
-            # Batches differ in length, by one at most; a row that has no partner stays as it is.
+            alpha = self.alpha if self.n_batches >= FIRST_BATCHES else self.n_batches / (self.n_batches + 1)
+            # Batch sizes differ by at most one; a row of the memory without counterpart is kept.
             n = min(len(features), len(self.features))
-            mixed = (
-                torch.lerp(features[:n], self.features[:n], alpha),
-                torch.lerp(raw[:n], self.raw[:n], alpha),
-            )
-            self.features = torch.cat([mixed[0], self.features[n:]])
-            self.raw = torch.cat([mixed[1], self.raw[n:]])
-        self.n_taken += 1
+            blended = torch.lerp(features[:n], self.features[:n], alpha)
+            blended_raw = torch.lerp(raw[:n], self.raw[:n], alpha)
+            self.features = torch.cat([blended, self.features[n:]])
+            self.raw = torch.cat([blended_raw, self.raw[n:]])
+        self.n_batches += 1
 
-    def under(self, features: Tensor) -> Tensor:
-        """A batch's features (n, d), and the memory's below them."""
-        return torch.cat([features, self.features]) if self.n_taken else features
+    def append_features(self, features: Tensor) -> Tensor:
+        """The features (n, d) of a batch followed by those of the memory."""
+        return torch.cat([features, self.features]) if self.n_batches else features
 
-    def under_raw(self, raw: Tensor) -> Tensor:
-        """A batch's raw weights (n,), and the memory's behind them."""
-        return torch.cat([raw, self.raw]) if self.n_taken else raw
+    def append_raw(self, raw: Tensor) -> Tensor:
+        """The raw weights (n,) of a batch followed by those of the memory."""
+        return torch.cat([raw, self.raw]) if self.n_batches else raw
 
 
 class BatchWeights:
-    """Weights for the rows of one batch after another, under which their features look independent.
+    """Learns weights of the rows of successive batches, under which their features are less dependent.
 
     Parameters
     ----------
     memory : Memory
-        Earlier rows that are looked at together with the batch; each batch is added to it.
+        Earlier rows used together with the batch; each batch is added to it.
     rng : numpy Generator
-        Draws the random features, anew for every step.
-    groups : (d,) array
-        Features with the same number are parts of one, and their dependence does not count.
-    n_steps, learning_rate
-        The inner steps of `StableNet` and the first half's step size.
-    lambda_p, q, max_columns
-        As in `StableNet`.
+        Draws new random features in every step.
+    groups : (d,) int array
+        Features with the same group number encode the same original column; their dependence is ignored.
+    n_steps : int, default=20
+        Number of steps per batch. A larger value decorrelates more; the cost is proportional.
+    learning_rate : float, default=1.0
+        Step size of the first half of the steps; the second half uses a tenth of it. A larger value
+        decorrelates more and is less stable.
+    lambda_p : float, default=70.0
+        Divides the dependence in the objective. A larger value makes the weights more equal.
+    q : int, default=2
+        Number of random features per column. A larger value detects more kinds of dependence; the cost is
+        proportional.
+    max_columns : int, default=128
+        Maximum number of features per batch; of more features, a random subset is drawn for each batch. A
+        larger value covers more pairs at once; the cost grows with its square.
+
+    See Also
+    --------
+    Decorrelator : Weights of the rows of a whole table.
 
     Examples
     --------
@@ -205,37 +225,40 @@ class BatchWeights:
         self.max_columns = max_columns
 
     def __call__(self, features: Tensor, weight: Tensor) -> Tensor:
-        """Learnt shares (n,) of a batch, adding up to one.
+        """Learnt shares (n,) of the rows of a batch, which sum to one.
 
         Parameters
         ----------
         features : (n, d)
         weight : (n,)
-            What the rows weigh of their own. Dependence is looked at under both weights together, so that a
-            row of weight two is like a row that is there twice.
+            Sample weights. Dependence is measured under the product of sample weights and learnt weights, so
+            that a row of weight two is equivalent to two equal rows.
         """
         # PAPER: v = 1 at the start of each batch.
         raw = torch.ones_like(weight).requires_grad_()
-        own = weight.clamp_min(1e-30).log()
+        log_weight = weight.clamp_min(1e-30).log()
         d = len(self.groups)
-        # DEVIATION: of very many features some are drawn for each batch, because cost and dependence grow
-        # with the square of their number, and against a fixed λ_p the steps would go astray.
+        # DEVIATION: of very many features a subset is drawn for each batch, because cost and dependence grow
+        # with the square of their number, and with a fixed λ_p the steps would become unstable.
         width = min(d, self.max_columns)
         columns = torch.from_numpy(self.rng.permutation(d)[:width]) if width < d else torch.arange(d)
-        seen = self.memory.under(features)[:, columns.to(features.device)]
+        with_memory = self.memory.append_features(features)[:, columns.to(features.device)]
         groups = torch.from_numpy(self.groups)[columns].to(features.device)
-        dependence = ChannelDependence(seen, groups)
+        dependence = ChannelDependence(with_memory, groups)
 
         def loss() -> Tensor:
-            share = self.memory.under_raw(raw + own).softmax(dim=0)
-            # PAPER: the dependence is what λ_p divides; its random features are new in each step.
+            share = self.memory.append_raw(raw + log_weight).softmax(dim=0)
+            # PAPER: λ_p divides the dependence; its random features are new in each step.
             drawn = RandomFeatures.draw(width, self.q, self.rng)
             return dependence(share, drawn) / self.lambda_p + raw.softmax(dim=0).square().sum()
 
         # PAPER: learning rate × 0.1 halfway. The second half starts without the momentum of the first.
-        slow = self.n_steps // 2
-        for rate, n_steps in ((self.learning_rate, self.n_steps - slow), (0.1 * self.learning_rate, slow)):
-            inner_loop(loss, [raw], partial(torch.optim.SGD, lr=rate, momentum=0.9), n_steps)
+        n_second = self.n_steps // 2
+        for lr, n_steps in (
+            (self.learning_rate, self.n_steps - n_second),
+            (0.1 * self.learning_rate, n_second),
+        ):
+            inner_loop(loss, [raw], partial(torch.optim.SGD, lr=lr, momentum=0.9), n_steps)
         raw = raw.detach()
-        self.memory.take(features, raw + own)
+        self.memory.add(features, raw + log_weight)
         return raw.softmax(dim=0)

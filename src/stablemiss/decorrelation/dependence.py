@@ -1,15 +1,16 @@
-"""How dependent columns and mask bits are under row weights, and how that changes with each weight.
+"""Dependence between columns and mask bits under row weights, and its gradient with respect to the weights.
 
-Pairs are compared through random Fourier features. Two forms:
+Pairs are compared through random Fourier features. There are two forms:
 
-- **weighted**, the default: covariances of the weighted distribution. For two columns over the rows where
-  both are observed, for two mask bits over all rows, for a column and another column's bit over the rows
+- **weighted**, the default: covariances of the weighted distribution. Two columns are compared over the rows
+  where both are observed, two mask bits over all rows, and a column and another column's bit over the rows
   where the column is observed.
-- **paper**, to the letter: sums of (w u − mean)(w v − mean) over jointly observed rows, divided by their
-  number less one. It contains w², so for independent columns it vanishes only if all weights are equal.
+- **paper**, exactly as published: sums of (w u − mean)(w v − mean) over jointly observed rows, divided by
+  their number minus one. They contain w², so for independent columns they vanish only if all weights are
+  equal.
 
 Both depend on the weights through one Gram matrix of the feature columns, so all pairs cost one matrix
-product and the gradient one more. Wide tables are worked on in pairs of column blocks: memory is bounded.
+product and the gradient costs one more. Wide tables are processed in pairs of column blocks to bound memory.
 """
 
 from __future__ import annotations
@@ -28,29 +29,38 @@ from stablemiss.seeding import Rng
 
 Form = Literal["weighted", "paper"]
 TERMS = ("xx", "mm", "xm")
-# Columns seen, or seen together, in fewer rows tell nothing but noise.
-FEWEST = 30
+# Columns observed, or jointly observed, in fewer rows are skipped, because their covariances are mostly
+# noise.
+MIN_ROWS = 30
+# Joint counts are cached for tables with at most this many blocks of columns.
+MAX_CACHED_BLOCKS = 8
 
 
 class Dependence:
-    """The dependence of one table's columns for one draw of features, as a function of the row weights.
+    """Dependence of a table's columns for one draw of features, as a function of the row weights.
 
     Parameters
     ----------
     values : (n, d) tensor
-        Standardised columns. What stands in hidden cells has no influence.
+        Standardised columns. Missing values have no influence, whatever their entries.
     mask : (n, d) bool tensor
         True = observed.
     features : RandomFeatures
-        Kept for as long as losses are to be compared.
-    terms : subset of "xx", "mm", "xm"
-        Which pairs count: column and column, bit and bit, column and bit.
-    form : "weighted" or "paper"
-    groups : (d,) int tensor, optional
-        Columns with the same number are parts of one (a category spread over several columns, say). Their
-        dependence cannot be undone and does not count, and their bits, all the same, count as one.
-    block : int
-        Columns worked on at a time. More is faster while it fits; memory grows with the square.
+        Losses are comparable only for the same features.
+    terms : subset of {"xx", "mm", "xm"}, default=("xx", "mm", "xm")
+        Which pairs are included: column and column, bit and bit, column and bit.
+    form : {"weighted", "paper"}, default="weighted"
+        See the module docstring.
+    groups : (d,) int tensor, default=None
+        Columns with the same group number encode the same original column, such as a one-hot encoded
+        category. Weights cannot remove their dependence, so it is excluded, and their identical bits count
+        as one bit. None gives every column its own group.
+    block : int, default=128
+        Number of columns processed at a time. A larger value is faster; memory grows with its square.
+
+    See Also
+    --------
+    dependence : The same measure of numpy arrays.
     """
 
     def __init__(
@@ -66,8 +76,8 @@ class Dependence:
         unknown = set(terms) - set(TERMS)
         if unknown or form not in ("weighted", "paper"):
             raise ValueError(
-                f"terms must be among {', '.join(TERMS)} and form 'weighted' or 'paper', but "
-                f"terms={terms!r} and form={form!r} came."
+                f"terms must be a subset of {TERMS} and form must be 'weighted' or 'paper'; got "
+                f"terms={terms!r} and form={form!r}."
             )
         self.n, self.d = values.shape
         self.q = features.frequency.shape[1]
@@ -76,23 +86,23 @@ class Dependence:
             _Block.of(slice(start, min(start + block, self.d)), values, mask, features, groups)
             for start in range(0, self.d, block)
         ]
-        own = torch.cat([part.groups for part in self.blocks])
-        parts = (own[:, None] == own).sum(dim=1) if groups is not None else torch.ones_like(own)
-        # Squared lengths are what counts: a bit that is there k times has each time a k-th of it.
-        shorter = parts.to(values).rsqrt()[:, None]
-        self.bit_zero, self.bit_step = (part.to(values) * shorter for part in features.of_bits())
+        group = torch.cat([column_block.groups for column_block in self.blocks])
+        group_size = (group[:, None] == group).sum(dim=1) if groups is not None else torch.ones_like(group)
+        # Losses are squares: each of the k copies of a group's bit contributes 1 / k.
+        bit_scale = group_size.to(values).rsqrt()[:, None]
+        self.bit_zero, self.bit_step = (bits.to(values) * bit_scale for bits in features.of_bits())
         self._counts: dict[tuple[int, int], torch.Tensor] = {}
 
     def __call__(self, weight: torch.Tensor) -> tuple[dict[str, float], torch.Tensor]:
-        """The loss of each term, and the gradient (n,) of their sum with respect to the weights (n,)."""
+        """Loss of each term, and the gradient (n,) of their sum with respect to the weights (n,)."""
         evaluate = self._weighted if self.form == "weighted" else self._paper
-        # Gradients by the Gram matrix are taken here also where the caller has turned them off.
+        # Gradients with respect to the Gram matrix are needed even if the caller has turned gradients off.
         with torch.enable_grad():
             losses, gradient = evaluate(weight.detach())
         return {term: float(losses[term]) for term in self.terms}, gradient
 
     def equal_weights(self) -> torch.Tensor:
-        """The weight one for each row, in this table's precision and on its device."""
+        """Weight one for each row, in the precision and on the device of the table."""
         return self.bit_step.new_ones(self.n)
 
     def _pairs(self) -> Iterator[tuple[_Block, _Block]]:
@@ -101,23 +111,23 @@ class Dependence:
             for second in self.blocks[i:]:
                 yield first, second
 
-    def _seen_together(self, first: _Block, second: _Block) -> torch.Tensor:
-        """In how many rows two columns are both observed, (b, c).
+    def _joint_counts(self, first: _Block, second: _Block) -> torch.Tensor:
+        """Number of rows in which two columns are both observed, (b, c).
 
-        Weights do not matter, so it is counted once; in tables of many blocks, where all counts would fill
-        the memory, each time anew.
+        It does not depend on the weights and is cached, except in tables of many blocks, where all counts
+        would fill the memory.
         """
-        key = first.part.start, second.part.start
+        key = first.columns.start, second.columns.start
         if key in self._counts:
             return self._counts[key]
         counts = first.bits.T @ second.bits
-        if len(self.blocks) <= 8:
+        if len(self.blocks) <= MAX_CACHED_BLOCKS:
             self._counts[key] = counts
         return counts
 
     def _weighted(self, weight: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         q, n = self.q, self.n
-        # E[w m u] of each feature and ν, the weighted share of rows that have each column.
+        # E[w m u] of each feature, and the weighted fraction of rows in which each column is observed.
         means = {block: (weight @ block.matrix / n).requires_grad_() for block in self.blocks}
         losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
@@ -125,33 +135,33 @@ class Dependence:
         for first, second in self._pairs():
             gram = ((first.matrix * weight[:, None]).T @ second.matrix / n).requires_grad_()
             b, c = first.width, second.width
-            mean_left, seen_left = means[first][: b * q].reshape(b, q), means[first][b * q :]
-            mean_right, seen_right = means[second][: c * q].reshape(c, q), means[second][c * q :]
+            mean_left, observed_left = means[first][: b * q].reshape(b, q), means[first][b * q :]
+            mean_right, observed_right = means[second][: c * q].reshape(c, q), means[second][c * q :]
             both = gram[b * q :, c * q :]
             products = gram[: b * q, : c * q].reshape(b, q, c, q)
             left_bit = gram[: b * q, c * q :].reshape(b, q, c)  # features of first, bits of second
             bit_right = gram[b * q :, : c * q].reshape(b, c, q)  # bits of first, features of second
             upper = _each_pair_once(first, second)
-            step_left, step_right = step[first.part], step[second.part]
-            parts = {}
+            step_left, step_right = step[first.columns], step[second.columns]
+            sums = {}
             if "xx" in self.terms:
-                known = upper & (self._seen_together(first, second) >= FEWEST)
-                share = torch.where(known, both, 1.0)[:, None, :, None]
+                included = upper & (self._joint_counts(first, second) >= MIN_ROWS)
+                share = torch.where(included, both, 1.0)[:, None, :, None]
                 covariance = products / share - left_bit[:, :, :, None] * bit_right[:, None] / share**2
-                parts["xx"] = (covariance.square().sum(dim=(1, 3)) * known).sum()
+                sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
-                covariance = both - seen_left[:, None] * seen_right
-                parts["mm"] = (covariance.square() * step_left[:, None] * step_right * upper).sum()
+                covariance = both - observed_left[:, None] * observed_right
+                sums["mm"] = (covariance.square() * step_left[:, None] * step_right * upper).sum()
             if "xm" in self.terms:
-                known = upper & first.is_known[:, None]
-                parts["xm"] = _column_and_bit(left_bit, mean_left, seen_left, both, step_right, known)
-                # The other way round; within one block these are the pairs below the diagonal.
-                known = (upper & second.is_known).T
-                turned = bit_right.permute(1, 2, 0), mean_right, seen_right, both.T, step_left, known
-                parts["xm"] = parts["xm"] + _column_and_bit(*turned)
-            total = sum(parts.values(), weight.new_zeros(()))
+                included = upper & first.has_enough_rows[:, None]
+                sums["xm"] = _column_and_bit(left_bit, mean_left, observed_left, both, step_right, included)
+                # The reverse pairs; within one block these are the pairs below the diagonal.
+                included = (upper & second.has_enough_rows).T
+                reverse = bit_right.permute(1, 2, 0), mean_right, observed_right, both.T, step_left, included
+                sums["xm"] = sums["xm"] + _column_and_bit(*reverse)
+            total = sum(sums.values(), weight.new_zeros(()))
             if total.requires_grad:
-                for term, value in parts.items():
+                for term, value in sums.items():
                     losses[term] = losses[term] + value.detach()
                 total.backward()
             if gram.grad is not None:
@@ -166,7 +176,7 @@ class Dependence:
         q, n = self.q, self.n
         losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
-        # |u(0)|², u(0)·step and |step|² of each bit: a bit's q features span two directions, w and w · bit.
+        # |u(0)|², u(0)·step and |step|² of each bit, whose q features span two directions: w and w · bit.
         directions = torch.stack([self.bit_zero, self.bit_step], dim=1)
         gram_bit = directions @ directions.mT
         for first, second in self._pairs():
@@ -180,13 +190,13 @@ class Dependence:
             bit_right = gram[b * q : b * q + b, : c * q].reshape(b, c, q)
             rest_right = gram[-1, : c * q].reshape(c, q)
             upper = _each_pair_once(first, second)
-            of_first, of_second = gram_bit[first.part], gram_bit[second.part]
-            parts = {}
+            of_first, of_second = gram_bit[first.columns], gram_bit[second.columns]
+            sums = {}
             if "xx" in self.terms:
-                pairs = self._seen_together(first, second)
-                covariance = products / (pairs.clamp_min(FEWEST) - 1)[:, None, :, None]
-                known = upper & (pairs >= FEWEST)
-                parts["xx"] = (covariance.square().sum(dim=(1, 3)) * known).sum()
+                counts = self._joint_counts(first, second)
+                covariance = products / (counts.clamp_min(MIN_ROWS) - 1)[:, None, :, None]
+                included = upper & (counts >= MIN_ROWS)
+                sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
                 rest_by = torch.stack([gram[-1, -1].expand(c), gram[-1, c * q : -1]], dim=1).expand(b, c, 2)
                 bit_by = torch.stack(
@@ -194,20 +204,20 @@ class Dependence:
                 )
                 table = torch.stack([rest_by, bit_by], dim=2) / (n - 1)
                 squares = torch.einsum("kst,klsx,lxy,klty->kl", of_first, table, of_second, table)
-                parts["mm"] = (squares * upper).sum()
+                sums["mm"] = (squares * upper).sum()
             if "xm" in self.terms:
-                # To the letter a column and its own bit count too.
-                apart = (upper | upper.T).fill_diagonal_(True) if first is second else upper
-                known = apart & first.is_known[:, None]
-                parts["xm"] = _paper_column_and_bit(left_bit, left_rest, first.count, of_second, known)
+                # As published, the pair of a column and its own bit is included.
+                pairs = (upper | upper.T).fill_diagonal_(True) if first is second else upper
+                included = pairs & first.has_enough_rows[:, None]
+                sums["xm"] = _paper_column_and_bit(left_bit, left_rest, first.count, of_second, included)
                 if first is not second:
-                    known = (apart & second.is_known).T
-                    turned = bit_right.permute(1, 2, 0), rest_right, second.count, of_first, known
-                    parts["xm"] = parts["xm"] + _paper_column_and_bit(*turned)
-            total = sum(parts.values(), weight.new_zeros(()))
+                    included = (pairs & second.has_enough_rows).T
+                    reverse = bit_right.permute(1, 2, 0), rest_right, second.count, of_first, included
+                    sums["xm"] = sums["xm"] + _paper_column_and_bit(*reverse)
+            total = sum(sums.values(), weight.new_zeros(()))
             if not total.requires_grad:
                 continue
-            for term, value in parts.items():
+            for term, value in sums.items():
                 losses[term] = losses[term] + value.detach()
             total.backward()
             assert gram.grad is not None
@@ -220,12 +230,12 @@ class Dependence:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some neighbouring columns of the table, worked on together.
+    """Adjacent columns of the table that are processed together.
 
-    matrix (n, b · q + b) holds the features of each column, zero where hidden, and then the mask bits.
+    `matrix` (n, b · q + b) holds the features of each column, zero where missing, followed by the mask bits.
     """
 
-    part: slice
+    columns: slice
     matrix: torch.Tensor
     count: torch.Tensor
     groups: torch.Tensor
@@ -233,44 +243,44 @@ class _Block:
     @classmethod
     def of(
         cls,
-        part: slice,
+        columns: slice,
         values: torch.Tensor,
         mask: torch.Tensor,
         features: RandomFeatures,
         groups: torch.Tensor | None,
     ) -> _Block:
-        observed = mask[:, part].to(values.dtype)
-        cosines = features.of_values(torch.where(mask[:, part], values[:, part], 0.0), part)
+        observed = mask[:, columns].to(values.dtype)
+        cosines = features.of_values(torch.where(mask[:, columns], values[:, columns], 0.0), columns)
         matrix = torch.cat([(cosines * observed[:, :, None]).flatten(1), observed], dim=1)
-        own = torch.arange(values.shape[1], device=values.device) if groups is None else groups
-        return cls(part, matrix, observed.sum(dim=0), own[part])
+        group = torch.arange(values.shape[1], device=values.device) if groups is None else groups
+        return cls(columns, matrix, observed.sum(dim=0), group[columns])
 
     @property
     def width(self) -> int:
-        return self.part.stop - self.part.start
+        return self.columns.stop - self.columns.start
 
     @property
-    def is_known(self) -> torch.Tensor:
-        """Which columns are observed often enough to be compared with a bit."""
-        return self.count >= FEWEST
+    def has_enough_rows(self) -> torch.Tensor:
+        """Which columns are observed in enough rows to be compared with a bit."""
+        return self.count >= MIN_ROWS
 
     @property
     def bits(self) -> torch.Tensor:
         return self.matrix[:, -self.width :]
 
     def centred(self, weight: torch.Tensor) -> torch.Tensor:
-        """The paper's Z̃ of features and bits, and w itself as the last column: (n, b · q + b + 1)."""
+        """The paper's Z̃ of features and bits, with w as the last column: (n, b · q + b + 1)."""
         n, b = len(weight), self.width
         scaled = torch.cat([self.matrix, weight.new_ones(n, 1)], dim=1) * weight[:, None]
         total = scaled.sum(dim=0)
-        # A feature's mean is over the rows that have the column, and is taken off these rows alone.
+        # The mean of a feature is over the rows where the column is observed and is subtracted only there.
         mean = total[: -b - 1].reshape(b, -1) / self.count.clamp_min(1)[:, None]
         scaled[:, : -b - 1] -= (self.bits[:, :, None] * mean).flatten(1)
         scaled[:, -b - 1 :] -= total[-b - 1 :] / n
         return scaled
 
     def by_weight(self, by_centred: torch.Tensor) -> torch.Tensor:
-        """From the gradient by the columns of `centred` to that by the weights."""
+        """Convert the gradient with respect to `centred` into the gradient with respect to the weights."""
         n, b = len(by_centred), self.width
         by_feature = by_centred[:, : -b - 1].reshape(n, b, -1) * self.bits[:, :, None]
         by_feature = by_feature - by_feature.sum(dim=0) / self.count.clamp_min(1)[:, None]
@@ -284,7 +294,7 @@ class _Block:
 
 
 def _each_pair_once(first: _Block, second: _Block) -> torch.Tensor:
-    """Which pairs (k, l) of columns count: of different groups, and within one block above the diagonal."""
+    """Which pairs (k, l) are included: different groups, and above the diagonal within one block."""
     pairs = first.groups[:, None] != second.groups
     return pairs.triu(1) if first is second else pairs
 
@@ -292,16 +302,17 @@ def _each_pair_once(first: _Block, second: _Block) -> torch.Tensor:
 def _column_and_bit(
     products: torch.Tensor,
     mean: torch.Tensor,
-    seen: torch.Tensor,
+    observed: torch.Tensor,
     both: torch.Tensor,
     step: torch.Tensor,
     pairs: torch.Tensor,
 ) -> torch.Tensor:
-    """Σ over pairs (k, l) of ‖Cov(u(x_k), bit_l | x_k observed)‖², features of the bit included.
+    """Σ over pairs (k, l) of ‖Cov(u(x_k), features of bit_l | x_k observed)‖².
 
-    products (b, q, c) = E[w m_k u(x_k) m_l], mean (b, q), seen (b,), both (b, c), step (c,), pairs (b, c).
+    Shapes: products = E[w m_k u(x_k) m_l] (b, q, c), mean (b, q), observed (b,), both (b, c), step (c,) and
+    pairs (b, c).
     """
-    share = seen.clamp_min(1e-12)[:, None]
+    share = observed.clamp_min(1e-12)[:, None]
     covariance = products / share[:, :, None] - mean[:, :, None] * (both / share**2)[:, None, :]
     return (covariance.square().sum(dim=1) * step * pairs).sum()
 
@@ -313,7 +324,7 @@ def _paper_column_and_bit(
     gram_bit: torch.Tensor,
     pairs: torch.Tensor,
 ) -> torch.Tensor:
-    """The same for the paper's form: products (b, q, c) with w · bit, rest (b, q) with w itself."""
+    """The same sum in the paper's form: products (b, q, c) with w · bit, rest (b, q) with w alone."""
     divisor = (count - 1).clamp_min(1)
     with_bit = products / divisor[:, None, None]
     alone = rest / divisor[:, None]
@@ -334,19 +345,22 @@ def dependence(
     *,
     rng: Rng,
 ) -> dict[str, float]:
-    """Measure how dependent a table's columns and mask bits are.
+    """Measure the dependence between the columns and mask bits of a table.
 
     Parameters
     ----------
     values : (n, d)
-        Standardised columns; hidden cells have no influence.
+        Standardised columns; missing values have no influence.
     mask : (n, d)
         1 = observed.
-    weight : (n,), optional
-        Row weights, brought to mean one; equal by default.
-    form : "weighted" or "paper"
-    q : int
-        Features per column. More see more kinds of dependence, at a cost that grows with their square.
+    weight : (n,), default=None
+        Row weights, scaled to mean one; None weights all rows equally.
+    form : {"weighted", "paper"}, default="weighted"
+        "weighted" uses covariances of the weighted distribution, "paper" the published sums, which contain
+        squared weights.
+    q : int, default=5
+        Number of random features per column. A larger value detects more kinds of dependence; the cost
+        grows with its square.
     rng : numpy Generator
         Draws the features.
 
@@ -355,18 +369,23 @@ def dependence(
     dict
         "xx": between columns, "mm": between mask bits, "xm": between columns and mask bits.
 
+    See Also
+    --------
+    learn_weights : Row weights that lower the dependence.
+    stablemiss.diagnostics.dependence_matrix : The dependence of each pair on a scale from 0 to 1.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(2000, 1))
-    >>> all_seen = np.ones((2000, 2), dtype=bool)
-    >>> alike = dependence(np.hstack([x, x]), all_seen, rng=np.random.default_rng(1))
-    >>> apart = dependence(np.hstack([x, x[::-1]]), all_seen, rng=np.random.default_rng(1))
-    >>> alike["xx"] > 20 * apart["xx"]
+    >>> complete = np.ones((2000, 2), dtype=bool)
+    >>> equal = dependence(np.hstack([x, x]), complete, rng=np.random.default_rng(1))
+    >>> independent = dependence(np.hstack([x, x[::-1]]), complete, rng=np.random.default_rng(1))
+    >>> equal["xx"] > 20 * independent["xx"]
     True
     """
     data = MaskedData.of(values, mask, np.zeros(len(values)), weight)
-    # Rows of weight zero are as good as absent; counted among those that see a column they would not be.
+    # Rows of weight zero must not count towards the minimum number of observed rows.
     data = data.rows(np.flatnonzero(data.weight > 0))
     features = RandomFeatures.draw(data.n_columns, q, rng)
     measure = Dependence(torch.from_numpy(data.values), torch.from_numpy(data.mask), features, form=form)

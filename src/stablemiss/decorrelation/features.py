@@ -1,4 +1,4 @@
-"""Random Fourier features: a few cosines per column, through which any dependence shows as a covariance."""
+"""Random Fourier features: cosines of each column, through which any dependence shows as a covariance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from stablemiss.seeding import Rng
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatures:
-    """Cosines drawn once and kept: u(z) = √2 cos(ω z + β), q of them for each column and each mask bit.
+    """Random cosines u(z) = √2 cos(ω z + β), q for each column and q for each mask bit.
+
+    They are drawn once and kept, so that losses under different weights can be compared.
 
     Attributes
     ----------
@@ -41,9 +43,9 @@ class RandomFeatures:
         Parameters
         ----------
         d : int
-            Columns.
+            Number of columns.
         q : int
-            More features see more kinds of dependence; cost grows with the square of q.
+            A larger value detects more kinds of dependence; the cost grows with the square of q.
         rng : numpy Generator
         """
         # PAPER: appendix "Random Fourier Feature": ω ~ N(0, 1), β ~ U[0, 2π); q = 5.
@@ -52,14 +54,21 @@ class RandomFeatures:
         return cls(*map(torch.from_numpy, (frequency, phase, mask_frequency, mask_phase)))
 
     def of_values(self, values: torch.Tensor, columns: slice = slice(None)) -> torch.Tensor:
-        """u of each cell, (n, d, q), in the precision of `values` (n, d), maybe some `columns` only."""
+        """Features (n, d, q) of `values`, in the precision of `values`.
+
+        Parameters
+        ----------
+        values : (n, d) tensor
+        columns : slice, default=slice(None)
+            The columns that `values` holds; all by default.
+        """
         frequency, phase = self.frequency[columns].to(values), self.phase[columns].to(values)
         return math.sqrt(2) * torch.cos(values[:, :, None] * frequency + phase)
 
     def of_bits(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """u of a hidden cell's bit, u(0), and what an observed one adds, u(1) − u(0); each (d, q).
+        """Features of mask bits: u(0) of a missing value, and u(1) − u(0); each (d, q).
 
-        A function of a bit is affine in the bit, so these two say all about the features of the mask.
+        Any function of a bit is affine in the bit, so these two determine all features of the mask.
         """
-        hidden = math.sqrt(2) * torch.cos(self.mask_phase)
-        return hidden, math.sqrt(2) * torch.cos(self.mask_frequency + self.mask_phase) - hidden
+        missing = math.sqrt(2) * torch.cos(self.mask_phase)
+        return missing, math.sqrt(2) * torch.cos(self.mask_frequency + self.mask_phase) - missing

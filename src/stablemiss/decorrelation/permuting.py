@@ -1,4 +1,4 @@
-"""The same columns without their dependence: each in an order of its own."""
+"""Permute each column independently, which removes the dependence between columns and keeps the marginals."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from stablemiss.seeding import Rng
 def permute_columns(
     values: NDArray, mask: NDArray, rng: Rng, groups: NDArray | None = None
 ) -> tuple[Floats, Bools]:
-    """The same columns, each with its mask bits in an order of its own: margins kept, columns independent.
+    """Permute each column together with its mask bits, independently of the other columns.
 
     Parameters
     ----------
     values, mask : (n, d)
         Columns and 1 = observed.
     rng : numpy Generator
-    groups : (d,) int, optional
-        Columns with the same number are parts of one and stay together.
+    groups : (d,) int, default=None
+        Columns with the same group number encode the same original column and are permuted together. None
+        gives every column its own group.
+
+    Returns
+    -------
+    values, mask : (n, d)
 
     Examples
     --------
@@ -35,20 +40,20 @@ def permute_columns(
 
 
 def draw_orders(n: int, groups: NDArray, rng: Rng) -> NDArray[np.int64]:
-    """Orders of n rows, one in each column of (n, d); columns of one group have the same."""
-    names, own = np.unique(groups, return_inverse=True)
-    each = np.broadcast_to(np.arange(n)[:, None], (n, len(names)))
-    return rng.permuted(each, axis=0)[:, own]
+    """Draw a permutation of n rows for each column, (n, d); columns of one group share theirs."""
+    names, group_of_column = np.unique(groups, return_inverse=True)
+    orders = np.broadcast_to(np.arange(n)[:, None], (n, len(names)))
+    return rng.permuted(orders, axis=0)[:, group_of_column]
 
 
-def rows_in_proportion(weight: Floats) -> NDArray[np.int64]:
-    """Places of rows, as many as there are weights (n,), each as often as its weight says.
+def resample_by_weight(weight: Floats) -> NDArray[np.int64]:
+    """Indices of n rows, each repeated in proportion to its weight (n,), without randomness.
 
     Examples
     --------
-    >>> rows_in_proportion(np.array([2.0, 0.0, 1.0, 1.0]))
+    >>> resample_by_weight(np.array([2.0, 0.0, 1.0, 1.0]))
     array([0, 0, 2, 3])
     """
     n = len(weight)
-    middles = (np.arange(n) + 0.5) / n
-    return np.searchsorted(weight.cumsum() / weight.sum(), middles).clip(max=n - 1)
+    quantiles = (np.arange(n) + 0.5) / n
+    return np.searchsorted(weight.cumsum() / weight.sum(), quantiles).clip(max=n - 1)

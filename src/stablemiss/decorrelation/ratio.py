@@ -1,7 +1,7 @@
-"""Row weights under which complete columns are independent: the ratio of two densities, by classification.
+"""Row weights under which complete columns are independent: a density ratio estimated by classification.
 
-With each column in an order of its own, rows come from the product Q of the margins of their distribution P.
-A classifier that tells rows of P (probability p) from rows of Q knows the ratio of the two:
+If each column is permuted independently, the rows follow the product Q of the marginals of their distribution
+P. A classifier that separates rows of P (with probability p) from rows of Q estimates the density ratio:
 
     w(x) = q(x) / p(x) = (1 − p(x)) / p(x)
 """
@@ -9,8 +9,9 @@ A classifier that tells rows of P (probability p) from rows of Q knows the ratio
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -23,182 +24,176 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
 from stablemiss.data import Floats, MaskedData, centre_and_scale
-from stablemiss.decorrelation.permuting import draw_orders, rows_in_proportion
+from stablemiss.decorrelation.permuting import draw_orders, resample_by_weight
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng, draw_seed
 
 Classifier = Literal["mlp", "logistic"]
-# One row in so many decides when the network has learnt enough, after so many epochs without a gain.
+# One row in ten is held out for the early stopping of the network.
 HELD_OUT = 10
+# Epochs without a lower held-out loss before the network stops.
 PATIENCE = 10
-# Batches in an epoch are at most so large, and smaller in small tables.
+# Maximum batch size; small tables get smaller batches.
 BATCH_SIZE = 200
 MIN_BATCHES = 16
 MIN_BATCH_SIZE = 32
 
 
-def ratio_weights(
-    columns: NDArray,
-    classifier: Classifier = "mlp",
-    clip: float = 0.1,
-    *,
-    rng: Rng,
-    base: NDArray | None = None,
-    groups: NDArray | None = None,
-    hidden: Sequence[int] = (100, 5),
-    learning_rate: float = 3e-3,
-    max_epochs: int = 500,
-    n_permutations: int = 3,
-    n_folds: int = 2,
-    progress: Progress | None = None,
-) -> Floats:
-    """Learn row weights that make columns independent, not only uncorrelated.
+@dataclass(frozen=True)
+class RatioDecorrelator:
+    """Learns row weights that make complete columns independent, not only uncorrelated.
 
-    Weights of finite variance exist only if columns are not too dependent: for normal ones if and only if all
-    eigenvalues of their correlations are above one half. Beyond, `clip` decides how far to go.
+    Weights of finite variance exist only if the columns are not too dependent: for normal columns, if and
+    only if all eigenvalues of their correlation matrix exceed one half. Otherwise `clip` limits the weights.
 
     Parameters
     ----------
-    columns : (n, d)
-        Complete columns, such as mean-imputed ones; standardised here.
-    classifier : "mlp" or "logistic"
-        What tells rows from permuted ones. "mlp" is a small network; "logistic" is a logistic regression on
-        columns, squares and products, exact for normal columns and of a size that grows with d².
-    clip : float
-        Probabilities are kept within clip and 1 − clip, so no row gets more than (1 − clip) / clip. Raising
-        it towards one half makes weights equal; near zero a few rows may take all the weight.
-    rng : numpy Generator
-    base : (n,), optional
-        Weights that the rows have already. What is learnt multiplies them; equal by default.
-    groups : (d,) int, optional
-        Columns with the same number are parts of one and stay together.
-    hidden : sequence of int
-        Widths of the network's layers. Wider sees more of the dependence, and needs more rows.
-    learning_rate : float
-        Step size of the network. Larger learns faster and less surely.
-    max_epochs : int
-        Most passes of the network over the rows; it ends sooner when held-out rows gain no more.
-    n_permutations : int
-        Weights are averaged over so many: more are steadier, at proportional cost.
-    n_folds : int
-        A row's weight comes from classifiers that have not learnt from it, one for each fold. More learn
-        from more rows and cost more; with 1 a single classifier judges the rows it was made from, of which
-        "mlp" keeps a tenth to stop by.
-    progress : Progress, optional
+    classifier : {"mlp", "logistic"}, default="mlp"
+        Separates rows from permuted rows. "mlp" is a small network; "logistic" is a logistic regression on
+        columns, squares and products, which is exact for normal columns and has of the order of d² inputs.
+    clip : float, default=0.1
+        Probabilities are clipped to [clip, 1 − clip], so no weight exceeds (1 − clip) / clip. Towards one
+        half the weights become equal; near zero a few rows may take all the weight.
+    hidden : sequence of int, default=(100, 5)
+        Widths of the hidden layers of the network. Wider layers capture more of the dependence and need more
+        rows.
+    learning_rate : float, default=3e-3
+        Step size of the network. A larger value learns faster and less reliably.
+    max_epochs : int, default=500
+        Maximum number of epochs of the network; it stops earlier when the loss of held-out rows stops
+        falling.
+    n_permutations : int, default=3
+        Number of permutations over which the weights are averaged. A larger value is less noisy; the cost is
+        proportional.
+    n_folds : int, default=2
+        Number of cross-fitting folds: the weight of a row comes from a classifier not fitted to that row.
+        More folds fit each classifier to more rows and cost more. With 1, a single classifier also predicts
+        its own training rows, of which "mlp" holds out a tenth for early stopping.
 
-    Returns
-    -------
-    (n,) float64
-        Learnt weights times `base`: mean one, and positive where `base` is.
+    See Also
+    --------
+    BalancingDecorrelator : Weights under which complete columns are uncorrelated.
+    Decorrelator : Weights for incomplete columns and their mask bits.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> table = rng.multivariate_normal([0, 0], [[1, 0.4], [0.4, 1]], size=2000)
-    >>> weight = ratio_weights(table, "logistic", rng=rng)
+    >>> weight = RatioDecorrelator("logistic").weigh(table, rng=rng)
     >>> bool(abs(np.cov(table.T, aweights=weight)[0, 1]) < 0.1)
     True
     """
-    _check(classifier, clip, n_permutations, n_folds, max_epochs)
-    columns = np.asarray(columns, dtype=np.float64)
-    n, d = columns.shape
-    centre, scale = centre_and_scale(columns, base)
-    data = MaskedData.of((columns - centre) / scale, np.ones((n, d)), np.zeros(n), base, groups)
-    progress = progress or NullProgress()
-    progress.start("row weights", total=n_permutations * n_folds)
 
-    ratio = np.zeros(n)
-    for permutation in range(n_permutations):
-        for fold, (learn, judge) in enumerate(_folds(n, n_folds, rng)):
-            # Classifiers count rows alike.
-            rows = data.values[learn][rows_in_proportion(data.weight[learn])]
-            apart = np.take_along_axis(rows, draw_orders(len(rows), data.groups, rng), axis=0)
-            is_real = np.repeat([1, 0], len(rows))
-            probability = _learn(
-                classifier, np.concatenate([rows, apart]), is_real, hidden, learning_rate, max_epochs, rng
+    classifier: Classifier = "mlp"
+    clip: float = 0.1
+    hidden: Sequence[int] = (100, 5)
+    learning_rate: float = 3e-3
+    max_epochs: int = 500
+    n_permutations: int = 3
+    n_folds: int = 2
+
+    def __post_init__(self) -> None:
+        if self.classifier not in get_args(Classifier):
+            raise ValueError(f"classifier must be 'mlp' or 'logistic'; got {self.classifier!r}.")
+        if not 0 < self.clip < 0.5:
+            raise ValueError(
+                f"clip must lie strictly between 0 and 0.5; got {self.clip!r}. Use 1e-6 for almost no "
+                "clipping; towards 0.5 the weights become equal."
             )
-            real = np.clip(probability(data.values[judge]), clip, 1 - clip)
-            # PAPER: the ratio of the densities, w = (1 − p) / p with p the probability of a real row.
-            ratio[judge] += (1 - real) / real
-            progress.update(permutation * n_folds + fold + 1)
-    progress.finish()
-    weight = data.weight * ratio
-    return weight / weight.mean()
+        for name in ("n_permutations", "n_folds", "max_epochs"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)!r}.")
+
+    def weigh(
+        self,
+        columns: NDArray,
+        *,
+        rng: Rng,
+        weight: NDArray | None = None,
+        groups: NDArray | None = None,
+        progress: Progress | None = None,
+    ) -> Floats:
+        """Learn the weights of the rows of a complete table.
+
+        Parameters
+        ----------
+        columns : (n, d)
+            Complete columns, such as mean-imputed ones; they are standardised here.
+        rng : numpy Generator
+        weight : (n,), default=None
+            Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+        groups : (d,) int, default=None
+            Columns with the same group number encode the same original column and are permuted together. None
+            gives every column its own group.
+        progress : Progress, default=None
+            Updated after each fitted classifier.
+
+        Returns
+        -------
+        (n,) float64
+            Learnt weights times `weight`: mean one, and positive where `weight` is.
+        """
+        columns = np.asarray(columns, dtype=np.float64)
+        n, d = columns.shape
+        centre, scale = centre_and_scale(columns, weight)
+        data = MaskedData.of((columns - centre) / scale, np.ones((n, d)), np.zeros(n), weight, groups)
+        progress = progress or NullProgress()
+        progress.start("row weights", total=self.n_permutations * self.n_folds)
+        ratio = np.zeros(n)
+        for permutation in range(self.n_permutations):
+            for fold, (train, predict) in enumerate(_folds(n, self.n_folds, rng)):
+                # The classifiers take no weights, so heavier rows are repeated.
+                rows = data.values[train][resample_by_weight(data.weight[train])]
+                permuted = np.take_along_axis(rows, draw_orders(len(rows), data.groups, rng), axis=0)
+                is_real = np.repeat([1, 0], len(rows))
+                model = self._fit_classifier(np.concatenate([rows, permuted]), is_real, rng)
+                probability = model.predict_proba(data.values[predict])[:, 1]
+                real = np.clip(probability, self.clip, 1 - self.clip)
+                # PAPER: the ratio of the densities, w = (1 − p) / p with p the probability of a real row.
+                ratio[predict] += (1 - real) / real
+                progress.update(permutation * self.n_folds + fold + 1)
+        progress.finish()
+        learnt = data.weight * ratio
+        return learnt / learnt.mean()
+
+    def _fit_classifier(self, rows: Floats, is_real: NDArray[np.int64], rng: Rng) -> Any:
+        """A scikit-learn classifier of real (1) and permuted (0) rows."""
+        if self.classifier == "mlp":
+            return self._fit_network(rows, is_real, rng)
+        model = make_pipeline(PolynomialFeatures(2, include_bias=False), LogisticRegression(max_iter=1000))
+        with warnings.catch_warnings():
+            # A ratio that has not fully converged is still useful.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return model.fit(rows, is_real)
+
+    def _fit_network(self, rows: Floats, is_real: NDArray[np.int64], rng: Rng) -> MLPClassifier:
+        # DEVIATION: stopped by the log-loss of held-out rows, because 500 epochs on the same rows overfit.
+        # Not by scikit-learn's early stopping, which uses the accuracy: the weights need good probabilities,
+        # and the accuracy says little about these.
+        order = rng.permutation(len(rows))
+        n_held_out = max(1, len(rows) // HELD_OUT)
+        held_out, train = order[:n_held_out], order[n_held_out:]
+        network = MLPClassifier(
+            tuple(self.hidden),
+            learning_rate_init=self.learning_rate,
+            batch_size=min(len(train), BATCH_SIZE, max(MIN_BATCH_SIZE, len(train) // MIN_BATCHES)),
+            random_state=draw_seed(rng),
+        )
+        best, best_loss, best_epoch = network, np.inf, 0
+        for epoch in range(self.max_epochs):
+            network.partial_fit(rows[train], is_real[train], classes=[0, 1])
+            likelihood = network.predict_proba(rows[held_out])[np.arange(n_held_out), is_real[held_out]]
+            loss = -np.log(likelihood.clip(min=1e-12)).mean()
+            if loss < best_loss:
+                best, best_loss, best_epoch = deepcopy(network), loss, epoch
+            elif epoch - best_epoch >= PATIENCE:
+                break
+        return best
 
 
 def _folds(n: int, n_folds: int, rng: Rng) -> list[tuple[NDArray, NDArray]]:
-    """Rows to learn from and rows to judge, which are the same if there is one fold, or one row."""
+    """Training and prediction rows of each fold; the same rows if there is only one fold or one row."""
     n_folds = min(n_folds, n)
     if n_folds == 1:
         return [(np.arange(n), np.arange(n))]
     return list(KFold(n_folds, shuffle=True, random_state=draw_seed(rng)).split(np.empty(n)))
-
-
-def _learn(
-    classifier: str,
-    rows: Floats,
-    is_real: NDArray[np.int64],
-    hidden: Sequence[int],
-    learning_rate: float,
-    max_epochs: int,
-    rng: Rng,
-) -> Callable[[Floats], Floats]:
-    """Rows → the probability that they are real."""
-    if classifier == "logistic":
-        model: Any = make_pipeline(
-            PolynomialFeatures(2, include_bias=False), LogisticRegression(max_iter=1000)
-        )
-        with warnings.catch_warnings():
-            # A ratio that is not yet at its optimum is still a ratio.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(rows, is_real)
-    else:
-        model = _learn_network(rows, is_real, hidden, learning_rate, max_epochs, rng)
-    return lambda new: model.predict_proba(new)[:, 1]
-
-
-def _learn_network(
-    rows: Floats,
-    is_real: NDArray[np.int64],
-    hidden: Sequence[int],
-    learning_rate: float,
-    max_epochs: int,
-    rng: Rng,
-) -> MLPClassifier:
-    # DEVIATION: stopped by the log-loss of rows held out, because 500 epochs on the same rows learn them by
-    # heart. Not by scikit-learn itself, which looks at the accuracy: that says little about how far
-    # probabilities are from a half, and they are what counts.
-    order = rng.permutation(len(rows))
-    n_stop = max(1, len(rows) // HELD_OUT)
-    stop, learn = order[:n_stop], order[n_stop:]
-    network = MLPClassifier(
-        tuple(hidden),
-        learning_rate_init=learning_rate,
-        batch_size=min(len(learn), BATCH_SIZE, max(MIN_BATCH_SIZE, len(learn) // MIN_BATCHES)),
-        random_state=draw_seed(rng),
-    )
-    best, best_loss, best_epoch = network, np.inf, 0
-    for epoch in range(max_epochs):
-        network.partial_fit(rows[learn], is_real[learn], classes=[0, 1])
-        right = network.predict_proba(rows[stop])[np.arange(n_stop), is_real[stop]]
-        loss = -np.log(right.clip(min=1e-12)).mean()
-        if loss < best_loss:
-            best, best_loss, best_epoch = deepcopy(network), loss, epoch
-        elif epoch - best_epoch >= PATIENCE:
-            break
-    return best
-
-
-def _check(classifier: str, clip: float, n_permutations: int, n_folds: int, max_epochs: int) -> None:
-    if classifier not in get_args(Classifier):
-        raise ValueError(f'classifier={classifier!r} is unknown; choose "mlp" or "logistic".')
-    if not 0 < clip < 0.5:
-        raise ValueError(
-            f"clip={clip!r} must lie between 0 and 0.5; 1e-6 is as good as none, and towards 0.5 weights "
-            "become equal."
-        )
-    if min(n_permutations, n_folds, max_epochs) < 1:
-        raise ValueError(
-            f"n_permutations={n_permutations!r}, n_folds={n_folds!r} and max_epochs={max_epochs!r} must be "
-            "at least 1 each."
-        )

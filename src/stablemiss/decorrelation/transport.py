@@ -1,18 +1,19 @@
-"""Row weights that bring a table close, in optimal transport, to one whose columns are independent.
+"""Row weights that bring a table close, in optimal transport, to a table with independent columns.
 
     min over w > 0 with mean one:  sliced distance(weighted rows, permuted columns) + γ · std(w) / mean(w)
 
-The second table holds the same columns, each (value, bit) pair of a column permuted on its own: all margins
-are kept and nothing else. Both tables are seen along random directions of (x ⊙ m, m); along each, the
-distance is the area between two distribution functions.
+The second table has the same columns, but the (value, bit) pairs of each column are permuted independently.
+This keeps all marginals and removes all dependence. Both tables are projected on random directions of
+(x ⊙ m, m); along each direction, the distance is the area between the two distribution functions.
 """
 
-# DEVIATION: this is our reading of StableMiss+. Its released code measures the distance of each column apart,
-# which sees margins alone; those of the permuted table are right already, so it could decorrelate nothing.
+# DEVIATION: this is our interpretation of StableMiss+. Its released code measures the distance of each column
+# separately, which compares only marginals; permuting columns keeps these, so nothing is decorrelated.
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -24,57 +25,58 @@ from torch.nn.functional import pad
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import Dependence
 from stablemiss.decorrelation.features import RandomFeatures
-from stablemiss.decorrelation.permuting import draw_orders, rows_in_proportion
-from stablemiss.decorrelation.weights import Objective, RowWeights, Weighting, critical_slope
+from stablemiss.decorrelation.objective import Objective, RowWeights, Weighting, critical_slope
+from stablemiss.decorrelation.permuting import draw_orders, resample_by_weight
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
-# Steps on the same directions and the same permutation. To sort costs as much as ten steps; twenty steps on
-# the same fifty directions follow what is peculiar to them.
-STEPS = 5
-# Draws over which the critical penalty is averaged: that of a single one is mostly noise.
+# Steps on the same directions and permutation. Sorting costs as much as ten steps, but twenty steps on the
+# same fifty directions would overfit them.
+STEPS_PER_EPOCH = 5
+# Draws over which the critical penalty is averaged, because that of a single draw is mostly noise.
 CRITICAL_DRAWS = 10
-# Rounds without a better score before the step size is lowered: a round of a few noisy steps says little.
+# Epochs without a better score before the step size is lowered: an epoch of five noisy steps says little.
 PATIENCE = 20
-# Random features per column in the dependence that is reported.
+# Random features per column in the reported dependence.
 Q = 5
 
 
 class SlicedDistance:
-    """Mean Wasserstein-1 distance of two samples along some directions, as a function of the row weights.
+    """Mean Wasserstein-1 distance of two projected samples, as a function of the weights of the first.
 
     Parameters
     ----------
-    here : (n, J) tensor
+    projected : (n, J) tensor
         The weighted sample along J directions.
-    there : (k, J) tensor
-        The sample it is compared with, along the same directions; its rows count alike.
+    reference : (k, J) tensor
+        The reference sample along the same directions; its rows have equal weights.
     """
 
-    def __init__(self, here: Tensor, there: Tensor):
-        self.n = len(here)
-        # Weights move no point, so both samples are sorted once and for all, as one.
-        place, self.order = torch.cat([here, there]).T.contiguous().sort(dim=1)
-        self.gap = place.diff(dim=1)  # (J, n + k - 1)
-        ranks = torch.arange(place.shape[1], device=here.device).expand_as(self.order)
+    def __init__(self, projected: Tensor, reference: Tensor):
+        self.n, k = len(projected), len(reference)
+        # Weights do not move points, so both samples are sorted together only once.
+        position, self.order = torch.cat([projected, reference]).T.contiguous().sort(dim=1)
+        self.gap = position.diff(dim=1)  # (J, n + k - 1)
+        ranks = torch.arange(position.shape[1], device=projected.device).expand_as(self.order)
         self.rank = torch.empty_like(self.order).scatter_(1, self.order, ranks)[:, : self.n].contiguous()
-        self.share_there = torch.full((len(there),), -1 / len(there), dtype=here.dtype, device=here.device)
+        self.reference_share = torch.full((k,), -1 / k, dtype=projected.dtype, device=projected.device)
 
     def __call__(self, weight: Tensor) -> tuple[dict[str, float], Tensor]:
-        """The distance, and its gradient (n,) with respect to the weights (n,), which have mean one."""
-        shares = torch.cat([weight.detach() / self.n, self.share_there])
-        difference = shares[self.order].cumsum(dim=1)[:, :-1]  # of both distribution functions, in each gap
+        """The distance, and its gradient (n,) with respect to the weights (n,) of mean one."""
+        shares = torch.cat([weight.detach() / self.n, self.reference_share])
+        # Difference of the two distribution functions in each gap between neighbouring points.
+        difference = shares[self.order].cumsum(dim=1)[:, :-1]
         slope = self.gap * difference.sign()
-        # A row's weight lifts its distribution function in all gaps to the right of the row.
+        # The weight of a row raises the distribution function in all gaps to the right of the row.
         left = pad(slope.cumsum(dim=1), (1, 0))
         right = left[:, -1:] - left.gather(1, self.rank)
         return {"sliced": float((slope * difference).sum(dim=1).mean())}, right.mean(dim=0) / self.n
 
 
 def draw_directions(d: int, n_directions: int, rng: Rng) -> Floats:
-    """Directions (2 d, n_directions) of (x ⊙ m, m), uniform on the sphere.
+    """Draw directions (2 d, n_directions) of (x ⊙ m, m), uniform on the sphere.
 
     Examples
     --------
@@ -95,40 +97,44 @@ def sliced_distance(
     *,
     rng: Rng,
 ) -> float:
-    """How far two tables with holes are apart: their Wasserstein-1 distance, averaged over directions.
+    """Distance between two tables with missing values: Wasserstein-1, averaged over random directions.
 
-    Two samples of n rows from one distribution are not at distance zero but at about 1 / √n.
+    The distance of two samples of n rows from the same distribution is not zero but about 1 / √n.
 
     Parameters
     ----------
     values, mask : (n, d)
-        Standardised columns and 1 = observed; hidden cells have no influence.
+        Standardised columns and 1 = observed; missing values have no influence.
     other_values, other_mask : (k, d)
-        The second table, such as the first one's `permute_columns`.
-    weight : (n,), optional
-        Weights of the first table's rows, brought to mean one; equal by default.
-    n_directions : int
-        More give a steadier mean and cost time in proportion.
+        The second table, such as the result of `permute_columns`.
+    weight : (n,), default=None
+        Weights of the rows of the first table, scaled to mean one; None for equal weights.
+    n_directions : int, default=50
+        A larger value gives a less noisy mean; the cost is proportional.
     rng : numpy Generator
         Draws the directions.
 
+    See Also
+    --------
+    TransportDecorrelator : Row weights that lower the distance to permuted columns.
+
     Examples
     --------
-    Two equal columns are far from independent ones, although each alone looks the same:
+    Two equal columns are far from independent columns with the same marginals:
 
     >>> rng = np.random.default_rng(0)
     >>> table = rng.normal(size=(1000, 1)) @ np.ones((1, 2))
-    >>> seen = np.ones_like(table)
+    >>> mask = np.ones_like(table)
     >>> from stablemiss.decorrelation import permute_columns
-    >>> sliced_distance(table, seen, *permute_columns(table, seen, rng), rng=rng) > 0.1
+    >>> sliced_distance(table, mask, *permute_columns(table, mask, rng), rng=rng) > 0.1
     True
     """
     first = MaskedData.of(values, mask, np.zeros(len(values)), weight)
     second = MaskedData.of(other_values, other_mask, np.zeros(len(other_values)))
     if first.n_columns != second.n_columns:
         raise ValueError(
-            f"Tables are compared by the same columns, but the first has {first.n_columns} and the second "
-            f"{second.n_columns}. Give both the same columns in the same order."
+            f"Both tables must have the same columns in the same order; the first has {first.n_columns} and "
+            f"the second {second.n_columns} columns."
         )
     directions = torch.from_numpy(draw_directions(first.n_columns, n_directions, rng))
     tables = (torch.from_numpy(np.hstack([data.values, data.mask])) for data in (first, second))
@@ -136,106 +142,131 @@ def sliced_distance(
     return measure(torch.from_numpy(first.weight))[0]["sliced"]
 
 
-# Steps of some milliseconds: on a busy machine two threads took thirteen times as long as one.
-@torch_threads(1)
-def transport_weights(
-    values: NDArray,
-    mask: NDArray,
-    strength: float = 0.15,
-    n_directions: int = 50,
-    *,
-    rng: Rng,
-    base: NDArray | None = None,
-    groups: NDArray | None = None,
-    max_epochs: int = 200,
-    learning_rate: float = 0.03,
-    device: str = "cpu",
-    progress: Progress | None = None,
-) -> Weighting:
-    """Learn row weights that bring the table closer to one with independent columns and the same margins.
+@dataclass(frozen=True)
+class TransportDecorrelator:
+    """Learns row weights that bring a table close to one with independent columns and the same marginals.
 
     Parameters
     ----------
-    values, mask : (n, d)
-        Standardised columns and 1 = observed; hidden cells have no influence.
-    strength : float
-        γ as a share of the critical γ, from which on no small change of equal weights pays. Towards one
-        weights become equal; towards zero the distance falls further and fewer rows carry the weight.
-    n_directions : int
-        Directions drawn at a time. More give steadier steps and cost time and memory in proportion.
-    rng : numpy Generator
-    base : (n,), optional
-        Weights that the rows have already. What is learnt multiplies them; equal by default.
-    groups : (d,) int, optional
-        Columns with the same number are parts of one and may stay dependent.
-    max_epochs : int
-        Most rounds of 5 steps, each on directions and a permutation of its own. It ends sooner when the
-        distance along other, fixed directions has stopped falling.
-    learning_rate : float
-        First step size; lowered twice before the end.
-    device : str
+    strength : float, default=0.15
+        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
+        1 the weights become equal; towards 0 the distance falls further and fewer rows carry the weight.
+    n_directions : int, default=50
+        Number of directions drawn at a time. A larger value gives less noisy steps; time and memory are
+        proportional.
+    max_epochs : int, default=200
+        Maximum number of epochs of 5 steps, each with new directions and a new permutation. Learning ends
+        earlier when the distance along other, fixed directions stops falling.
+    learning_rate : float, default=0.03
+        Initial step size, lowered twice before the end. A larger value learns faster and less reliably.
+    device : str, default="cpu"
         "cpu", "cuda" or "auto".
-    progress : Progress, optional
 
-    Returns
-    -------
-    Weighting
-        Its `before` and `after` hold the `dependence`, as those of `weigh_rows` do.
+    See Also
+    --------
+    Decorrelator : Minimises covariances of random features instead of a distance.
+    sliced_distance : The distance between two given tables.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
     >>> table = np.hstack([x + rng.normal(size=(500, 1)), x + rng.normal(size=(500, 1))])
-    >>> found = transport_weights(table, np.ones((500, 2)), rng=rng)
-    >>> found.after["xx"] < found.before["xx"]
+    >>> weighting = TransportDecorrelator().weigh(table, np.ones((500, 2)), rng=rng)
+    >>> weighting.after["xx"] < weighting.before["xx"]
     True
     """
-    data = MaskedData.of(values, mask, np.zeros(len(values)), weight=base, groups=groups)
-    rows = Rows.of(data, to_device(device))
-    n, d = data.values.shape
+
+    strength: float = 0.15
+    n_directions: int = 50
+    max_epochs: int = 200
+    learning_rate: float = 0.03
+    device: str = "cpu"
+
+    # Steps take a few milliseconds: on a busy machine two threads took thirteen times as long as one.
+    @torch_threads(1)
+    def weigh(
+        self,
+        values: NDArray,
+        mask: NDArray,
+        *,
+        rng: Rng,
+        weight: NDArray | None = None,
+        groups: NDArray | None = None,
+        progress: Progress | None = None,
+    ) -> Weighting:
+        """Learn the weights of the rows of a table.
+
+        Parameters
+        ----------
+        values, mask : (n, d)
+            Standardised columns and 1 = observed; missing values have no influence.
+        rng : numpy Generator
+        weight : (n,), default=None
+            Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+        groups : (d,) int, default=None
+            Columns with the same group number encode the same original column and may stay dependent. None
+            gives every column its own group.
+        progress : Progress, default=None
+            Receives the score of each epoch.
+
+        Returns
+        -------
+        Weighting
+            Its `before` and `after` hold the `dependence`, as for `Decorrelator`.
+        """
+        data = MaskedData.of(values, mask, np.zeros(len(values)), weight, groups)
+        rows = Rows.of(data, to_device(self.device))
+        draw_measure = partial(_draw_measure, rows, _marginals(rows, data), data.groups, self.n_directions)
+        weights = RowWeights(rows.weight, rng)
+        gradients = [draw_measure(rng)(weights.base)[1] for _ in range(CRITICAL_DRAWS)]
+        critical = critical_slope(torch.stack(gradients).mean(dim=0), weights.base)
+        objective = Objective(self.strength * critical)
+        loss_measure, score_measure = draw_measure(rng), draw_measure(rng)
+
+        def loss(_: Rows) -> Tensor:
+            return objective(weights, loss_measure)
+
+        def score() -> float:
+            nonlocal loss_measure
+            # The distance to a single permuted sample could be lowered by fitting its noise. With new samples
+            # in each epoch it is smallest where the weighted distribution is the independent one.
+            loss_measure = draw_measure(rng)
+            return float(objective(weights, score_measure))
+
+        stage = Stage(
+            name="row weights",
+            module=weights,
+            rows=rows,
+            steps=[Step(loss, [weights.theta], partial(torch.optim.Adam, lr=self.learning_rate), math.inf)],
+            score=score,
+            batch_size=len(rows),
+            max_epochs=self.max_epochs,
+            patience=PATIENCE,
+            lr_reductions=2,
+            min_batches=STEPS_PER_EPOCH,
+        )
+        run_stages([stage], rng, progress or NullProgress())
+        features = RandomFeatures.draw(data.n_columns, Q, rng)
+        group_tensor = torch.as_tensor(data.groups, device=rows.values.device)
+        fresh = Dependence(rows.values, rows.mask > 0, features, groups=group_tensor)
+        learnt = objective.best(weights, score_measure)
+        return Weighting.of((weights.base, learnt), rows.index, fresh, 1.0, objective.gamma, critical)
+
+
+def _marginals(rows: Rows, data: MaskedData) -> Tensor:
+    """(x ⊙ m, m) of rows to be permuted: rows there have equal weights, so heavier rows are repeated."""
     table = torch.cat([rows.values, rows.mask], dim=1)
-    # Rows of the permuted table count alike, so one of twice the weight has to be there twice.
-    margins = table[torch.as_tensor(rows_in_proportion(data.weight), device=table.device)]
+    return table[torch.as_tensor(resample_by_weight(data.weight), device=table.device)]
 
-    def draw() -> SlicedDistance:
-        directions = torch.from_numpy(draw_directions(d, n_directions, rng)).to(table)
-        order = torch.from_numpy(draw_orders(n, data.groups, rng)).to(table.device)
-        apart = margins.gather(0, torch.cat([order, order], dim=1))
-        return SlicedDistance(table @ directions, apart @ directions)
 
-    weights = RowWeights(rows.weight, rng)
-    gradients = [draw()(weights.base)[1] for _ in range(CRITICAL_DRAWS)]
-    critical = critical_slope(torch.stack(gradients).mean(dim=0), weights.base)
-    penalty = strength * critical
-    descended, judge = draw(), draw()
-
-    objective = Objective(penalty)
-
-    def loss(_: Rows) -> Tensor:
-        return objective(weights, descended)
-
-    def score() -> float:
-        nonlocal descended
-        # The distance to one permuted sample can be lowered by taking on its chance; that to ever new ones
-        # is least where the weighted distribution is their median, the independent one itself.
-        descended = draw()
-        return float(objective(weights, judge))
-
-    stage = Stage(
-        name="row weights",
-        module=weights,
-        rows=rows,
-        steps=[Step(loss, [weights.theta], partial(torch.optim.Adam, lr=learning_rate), clip=math.inf)],
-        score=score,
-        batch_size=n,
-        max_epochs=max_epochs,
-        patience=PATIENCE,
-        lr_reductions=2,
-        min_batches=STEPS,
-    )
-    run_stages([stage], rng, progress or NullProgress())
-    own = torch.as_tensor(data.groups, device=table.device)
-    afresh = Dependence(rows.values, rows.mask > 0, RandomFeatures.draw(d, Q, rng), groups=own)
-    learnt = objective.best(weights, judge)
-    return Weighting.of(learnt, weights.base, afresh, rows.index, penalty, critical)
+def _draw_measure(
+    rows: Rows, marginals: Tensor, groups: NDArray[np.int64], n_directions: int, rng: Rng
+) -> SlicedDistance:
+    """Distance to a new permutation of the columns along new directions."""
+    table = torch.cat([rows.values, rows.mask], dim=1)
+    n, d = rows.values.shape
+    directions = torch.from_numpy(draw_directions(d, n_directions, rng)).to(table)
+    order = torch.from_numpy(draw_orders(n, groups, rng)).to(table.device)
+    permuted = marginals.gather(0, torch.cat([order, order], dim=1))
+    return SlicedDistance(table @ directions, permuted @ directions)

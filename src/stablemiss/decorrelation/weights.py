@@ -1,15 +1,13 @@
-"""Row weights under which columns and mask bits are less dependent, without a few rows taking all the weight.
+"""Row weights that lower the dependence between columns and mask bits.
 
-    min over w > 0 with mean one:  dependence(w) + γ · std(w) / mean(w)
-
-The penalty is not squared, so γ has a critical value γ_c: at or above it no small change of equal weights
-pays, below it some do. `strength` gives γ as a share of γ_c, which means much the same for every table.
+The dependence is measured through random Fourier features (`Dependence`) and minimised together with a
+penalty on the spread of the weights (`Objective`), which prevents a few rows from taking all the weight.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,342 +16,136 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import TERMS, Dependence, Form
 from stablemiss.decorrelation.features import RandomFeatures
+from stablemiss.decorrelation.objective import Measure, Objective, RowWeights, Weighting, critical_slope
 from stablemiss.decorrelation.permuting import draw_orders
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
-# Steps between two looks at fresh features; the features that are descended on are redrawn as often.
-STEPS = 20
-# Rows by which weights are judged where the table is too large to be used whole.
-SAMPLE = 16384
-# Fewer columns are judged by several draws of features: of a few pairs one draw says little.
-FEW = 32
-
-
-@dataclass(frozen=True, eq=False)
-class Weighting:
-    """Learnt row weights and what they did.
-
-    Attributes
-    ----------
-    weight : (n,) float64
-        Mean one; positive, but zero where the rows' own weights are.
-    effective_rows : float
-        (Σw)² / Σw²: how many equally weighted rows would be as steady.
-    gamma, critical_gamma : float
-        The penalty used, and the one from which on no small change of the weights pays.
-    before, after : dict
-        Dependence of each term under the weights that rows had and under the learnt ones, on features drawn
-        afresh.
-    """
-
-    weight: Floats
-    effective_rows: float
-    gamma: float
-    critical_gamma: float
-    before: dict[str, float]
-    after: dict[str, float]
-
-    @classmethod
-    def of(
-        cls,
-        learnt: Tensor,
-        base: Tensor,
-        afresh: Dependence,
-        rows: Tensor,
-        gamma: float,
-        critical: float,
-        scale: float = 1.0,
-    ) -> Weighting:
-        """From weights (n,) and a fresh measure of some rows, under these weights and under `base` (n,)."""
-        weight = learnt.double().cpu().numpy()
-        before, after = (
-            {term: scale * loss for term, loss in afresh(part[rows] / part[rows].mean())[0].items()}
-            for part in (base, learnt)
-        )
-        effective = float(weight.sum() ** 2 / (weight**2).sum())
-        return cls(weight / weight.mean(), effective, gamma, critical, before, after)
-
-
-Measure = Callable[[Tensor], tuple[dict[str, float], Tensor]]
-
-
-class _Measured(torch.autograd.Function):
-    """What a measure such as `Dependence` finds, as a node of torch's graph with its own gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, measure: Measure) -> Tensor:
-        losses, gradient = measure(weight)
-        ctx.save_for_backward(gradient)
-        return weight.new_tensor(sum(losses.values()))
-
-    @staticmethod
-    def backward(ctx: Any, *by_loss: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return by_loss[0] * gradient, None
+# Steps per epoch: the score is computed, and the features of the loss are redrawn, after each epoch.
+STEPS_PER_EPOCH = 20
+# Maximum number of rows used for the score and the report if the weights are learnt in batches.
+MAX_SCORE_ROWS = 16384
+# Narrower tables are scored with several draws of features, because few pairs make a single draw noisy.
+MIN_SCORE_COLUMNS = 32
 
 
 @dataclass(frozen=True)
-class _Mean:
-    """Several measures as one."""
-
-    measures: Sequence[Measure]
-
-    def __call__(self, weight: Tensor) -> tuple[dict[str, float], Tensor]:
-        found = [measure(weight) for measure in self.measures]
-        losses = {term: float(np.mean([one[term] for one, _ in found])) for term in found[0][0]}
-        return losses, torch.stack([gradient for _, gradient in found]).mean(dim=0)
-
-
-class RowWeights(nn.Module):
-    """Positive weights of mean one: base · softmax(θ), scaled.
-
-    `ratio` is by how much the learnt weights change the base, up to a factor; its mean is one.
-    """
-
-    base: Tensor
-
-    def __init__(self, base: Tensor, rng: Rng):
-        super().__init__()
-        self.register_buffer("base", base / base.mean())
-        # The spread of weights has no gradient where all are equal, so they start a little off.
-        self.theta = nn.Parameter(torch.from_numpy(0.05 * rng.normal(size=len(base))).to(base))
-
-    @property
-    def ratio(self) -> Tensor:
-        return len(self.theta) * self.theta.softmax(dim=0)
-
-    def forward(self) -> Tensor:
-        weight = self.base * self.ratio
-        return weight / weight.mean()
-
-
-@dataclass(frozen=True)
-class Objective:
-    """What weights are to make small: a measure of dependence, and the price of uneven weights."""
-
-    gamma: float
-    scale: float = 1.0
-
-    def __call__(self, weights: RowWeights, measure: Measure, rows: Tensor | None = None) -> Tensor:
-        """At the weights as they stand, of all rows or of those chosen."""
-        weight, ratio = weights(), weights.ratio
-        if rows is not None:
-            weight, ratio = weight[rows], ratio[rows]
-        # PAPER: γ · Std(w) / mean(w) keeps single rows from taking all the weight.
-        return self._measured(weight, measure) + self.gamma * ratio.std(correction=0) / ratio.mean()
-
-    def best(self, weights: RowWeights, measure: Measure, rows: Tensor | None = None) -> Tensor:
-        """The learnt weights, or those the rows had where they are no worse."""
-        with torch.no_grad():
-            start = weights.base if rows is None else weights.base[rows]
-            at_start = self._measured(start, measure)
-            # By more than rounding: where nothing is to be gained the start's own noise must not stay.
-            is_better = self(weights, measure, rows) < (1 - 1e-5) * at_start
-            return weights() if is_better else weights.base
-
-    def _measured(self, weight: Tensor, measure: Measure) -> Tensor:
-        return self.scale * _Measured.apply(weight / weight.mean(), measure)
-
-
-def critical_gamma(measure: Dependence, base: Tensor | None = None) -> float:
-    """The penalty from which on no small change of equal weights pays: √n · ‖g − mean of g‖.
-
-    g is the gradient of the dependence at equal weights. Moving the weights by ε v, v of mean zero, changes
-    the loss by ε g·v and the penalty by γ ε ‖v‖ / √n. With weights of the rows' own, `base` (n,) of mean one,
-    "equal" means these, and what moves is by how much they are multiplied.
-    """
-    start = measure.equal_weights() if base is None else base
-    return critical_slope(measure(start)[1], start)
-
-
-def critical_slope(gradient: Tensor, base: Tensor) -> float:
-    """`critical_gamma` from the gradient (n,) of a loss at the weights `base` (n,) of mean one."""
-    # Weights are divided by their mean, so a change of all of them alike changes nothing.
-    by_ratio = base * (gradient - (gradient * base).mean())
-    return math.sqrt(len(base)) * float((by_ratio - by_ratio.mean()).norm())
-
-
-def weigh_rows(
-    values: NDArray,
-    mask: NDArray,
-    terms: Sequence[str] = TERMS,
-    form: Form = "weighted",
-    strength: float = 0.25,
-    gamma: float | None = None,
-    q: int = 5,
-    *,
-    rng: Rng,
-    base: NDArray | None = None,
-    groups: NDArray | None = None,
-    redraw: bool = True,
-    batch_size: int | None = None,
-    max_columns: int = 128,
-    max_epochs: int = 15,
-    learning_rate: float = 0.03,
-    device: str = "cpu",
-    progress: Progress | None = None,
-) -> Weighting:
-    """Learn row weights that make columns and mask bits less dependent.
+class Decorrelator:
+    """Learns row weights that lower the dependence between columns and mask bits.
 
     Parameters
     ----------
-    values, mask : (n, d)
-        Standardised columns and 1 = observed; hidden cells have no influence.
-    terms : subset of "xx", "mm", "xm"
-        Which dependences to lower: ("xx", "mm") within columns and within the mask, ("xm",) between them.
-    form : "weighted" or "paper"
-        See `dependence`.
-    strength : float
-        γ as a share of the critical γ. Towards one weights become equal; towards zero dependence falls
-        further and few rows carry all the weight. With `redraw` the share is raised, if need be, to what
-        chance alone amounts to: the root of the dependence of the columns permuted apart, over that found.
-    gamma : float, optional
+    terms : subset of {"xx", "mm", "xm"}, default=("xx", "mm", "xm")
+        Dependences to lower: "xx" between columns, "mm" between mask bits, "xm" between columns and bits.
+    form : {"weighted", "paper"}, default="weighted"
+        How dependence is measured, see `dependence`.
+    strength : float, default=0.25
+        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
+        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight. With
+        `redraw`, the fraction is raised if necessary to the level of chance: the square root of the ratio of
+        the dependence after permuting each column to the dependence before.
+    gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
-    q : int
-        Features per column. More see more kinds of dependence, at a cost that grows with their square.
-    rng : numpy Generator
-    base : (n,), optional
-        Weights that the rows have already. What is learnt multiplies them; equal by default.
-    groups : (d,) int, optional
-        Columns with the same number are parts of one, so their dependence does not count.
-    redraw : bool
-        Draw new features every 20 steps, and stop on others, so that none can be overfitted. False descends
-        and stops on the first, which shows what the loss itself does.
-    batch_size : int, optional
-        Rows per step where the table is too large to be used whole; None uses all rows. More rows see less
-        sampling noise.
-    max_columns : int
-        A wider table is worked on by so many columns at a time, drawn anew with the features; losses are
-        scaled to all pairs. More see more pairs at once, at a cost that grows with their square.
-    max_epochs : int
-        Most rounds of 20 steps. It ends sooner when the loss on fresh features has stopped falling.
-    learning_rate : float
-        First step size; lowered twice before the end.
-    device : str
+    q : int, default=5
+        Number of random features per column. A larger value detects more kinds of dependence; the cost
+        grows with its square.
+    redraw : bool, default=True
+        Draw new features after every 20 steps and use separate ones for early stopping, so that the weights
+        cannot overfit the features. False uses a single draw for both.
+    batch_size : int, default=None
+        Number of rows per step, for tables too large to be used as a whole; None uses all rows. A larger
+        value has less sampling noise.
+    max_columns : int, default=128
+        Maximum number of columns per step. In a wider table, a random subset is drawn together with the
+        features, and losses are scaled to all pairs. A larger value covers more pairs at once; the cost grows
+        with its square.
+    max_epochs : int, default=15
+        Maximum number of epochs of 20 steps. Learning ends earlier when the score stops falling.
+    learning_rate : float, default=0.03
+        Initial step size, lowered twice before the end. A larger value learns faster and less reliably.
+    device : str, default="cpu"
         "cpu", "cuda" or "auto".
-    progress : Progress, optional
 
-    Returns
-    -------
-    Weighting
+    See Also
+    --------
+    learn_weights : The same as a function that returns the weights.
+    TransportDecorrelator : Minimises an optimal-transport distance instead of covariances.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
     >>> table = np.hstack([x + rng.normal(size=(500, 1)), x + rng.normal(size=(500, 1))])
-    >>> found = weigh_rows(table, np.ones((500, 2)), terms=("xx",), rng=rng)
-    >>> found.after["xx"] < found.before["xx"]
+    >>> weighting = Decorrelator(terms=("xx",)).weigh(table, np.ones((500, 2)), rng=rng)
+    >>> weighting.after["xx"] < weighting.before["xx"]
     True
     """
-    _check(strength, gamma, q, batch_size, max_columns, max_epochs)
-    everything = MaskedData.of(values, mask, np.zeros(len(values)), weight=base, groups=groups)
-    # Rows of weight zero are as good as absent.
-    there = np.flatnonzero(everything.weight > 0)
-    data = everything.rows(there)
-    rows = Rows.of(data, to_device(device))
-    n, d = data.values.shape
-    is_full_batch = batch_size is None or batch_size >= n
-    # What is judged and reported needs no more rows than fit: a sample of them where there are batches.
-    sample = rows if is_full_batch else rows.take(_sample(n, max(batch_size or 0, SAMPLE), rng, rows))
-    own = torch.as_tensor(data.groups, device=rows.values.device)
-    width = min(d, max_columns)
-    scale = d * (d - 1) / (width * (width - 1)) if width > 1 else 1.0
 
-    def draw() -> tuple[Tensor, RandomFeatures]:
-        columns = np.sort(rng.permutation(d)[:width])
-        return torch.as_tensor(columns, device=own.device), RandomFeatures.draw(width, q, rng)
+    terms: Sequence[str] = TERMS
+    form: Form = "weighted"
+    strength: float = 0.25
+    gamma: float | None = None
+    q: int = 5
+    redraw: bool = True
+    batch_size: int | None = None
+    max_columns: int = 128
+    max_epochs: int = 15
+    learning_rate: float = 0.03
+    device: str = "cpu"
 
-    def measured(on: Rows, drawn: tuple[Tensor, RandomFeatures], which: Sequence[str] = terms) -> Dependence:
-        columns, features = drawn
-        return Dependence(on.values[:, columns], on.mask[:, columns] > 0, features, which, form, own[columns])
+    def __post_init__(self) -> None:
+        if self.strength < 0 or (self.gamma is not None and self.gamma < 0):
+            raise ValueError(
+                "strength and gamma must not be negative; "
+                f"got strength={self.strength!r} and gamma={self.gamma!r}."
+            )
+        for name, minimum in {"q": 1, "batch_size": 2, "max_columns": 2, "max_epochs": 1}.items():
+            value = getattr(self, name)
+            if value is not None and value < minimum:
+                raise ValueError(f"{name} must be at least {minimum}; got {value!r}.")
 
-    drawn = draw()
-    descended = measured(sample, drawn)
-    judge: Measure = descended
-    start = sample.weight / sample.weight.mean()
-    gradients = [descended(start)[1]]
-    if redraw:
-        judge = _Mean([measured(sample, draw()) for _ in range(-(-FEW // width))])
-        # A few columns' critical penalty is much a matter of the features drawn, a wide table's also of the
-        # columns.
-        more = 3 if width == d else 11
-        gradients += [measured(sample, draw())(start)[1] for _ in range(more)]
-    if width < d:
-        # Draws see different columns: what they have in common is the gradient over all of them.
-        gradients = [torch.stack(gradients).mean(dim=0)]
-    critical = scale * float(np.mean([critical_slope(gradient, start) for gradient in gradients]))
-    if gamma is None:
-        share = strength
-        if redraw:
-            # Columns permuted apart are as dependent as chance makes them, and what chance would pay for
-            # must not be bought: weights of independent columns stay equal. (A copy, so that whatever is
-            # drawn later does not depend on this.)
-            order = torch.from_numpy(draw_orders(len(sample), data.groups, deepcopy(rng))).to(own.device)
-            apart = replace(sample, values=sample.values.gather(0, order), mask=sample.mask.gather(0, order))
-            chance, seen = (sum(m(start)[0].values()) for m in (measured(apart, drawn), descended))
-            # The dependence is a sum of squares, its gradient of first order.
-            share = max(strength, math.sqrt(chance / seen)) if seen > 0 else 1.0
-        gamma = share * critical
-    weights = RowWeights(rows.weight, rng)
-    objective = Objective(gamma, scale)
+    def weigh(
+        self,
+        values: NDArray,
+        mask: NDArray,
+        *,
+        rng: Rng,
+        weight: NDArray | None = None,
+        groups: NDArray | None = None,
+        progress: Progress | None = None,
+    ) -> Weighting:
+        """Learn the weights of the rows of a table.
 
-    def loss(batch: Rows) -> Tensor:
-        if is_full_batch:
-            return objective(weights, descended)
-        return objective(weights, measured(batch, drawn), batch.index)
+        Parameters
+        ----------
+        values, mask : (n, d)
+            Standardised columns and 1 = observed; missing values have no influence.
+        rng : numpy Generator
+        weight : (n,), default=None
+            Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+        groups : (d,) int, default=None
+            Columns with the same group number encode the same original column; their dependence is ignored.
+            None gives every column its own group.
+        progress : Progress, default=None
+            Receives the score of each epoch.
 
-    def score() -> float:
-        nonlocal drawn, descended
-        if redraw:
-            drawn = draw()
-            descended = measured(sample, drawn) if is_full_batch else descended
-        return float(objective(weights, judge, sample.index))
-
-    stage = Stage(
-        name="row weights",
-        module=weights,
-        rows=rows,
-        steps=[Step(loss, [weights.theta], partial(torch.optim.Adam, lr=learning_rate), clip=math.inf)],
-        score=score,
-        batch_size=n if batch_size is None else batch_size,
-        max_epochs=max_epochs,
-        patience=2,
-        lr_reductions=2,
-        min_batches=STEPS,
-    )
-    run_stages([stage], rng, progress or NullProgress())
-    learnt = objective.best(weights, judge, sample.index)
-    afresh = measured(sample, draw(), TERMS)
-    found = Weighting.of(learnt, weights.base, afresh, sample.index, gamma, critical, scale)
-    weight = np.zeros(len(everything))
-    weight[there] = found.weight
-    return replace(found, weight=weight / weight.mean())
-
-
-def _check(
-    strength: float, gamma: float | None, q: int, batch_size: int | None, max_columns: int, max_epochs: int
-) -> None:
-    if strength < 0 or (gamma is not None and gamma < 0):
-        raise ValueError(
-            f"strength={strength!r} and gamma={gamma!r} must not be negative: they are the price of uneven "
-            "weights."
-        )
-    least = {"q": (q, 1), "batch_size": (batch_size, 2), "max_columns": (max_columns, 2)}
-    for name, (value, bound) in (least | {"max_epochs": (max_epochs, 1)}).items():
-        if value is not None and value < bound:
-            raise ValueError(f"{name}={value!r} is too small; give at least {bound}.")
-
-
-def _sample(n: int, size: int, rng: Rng, rows: Rows) -> Tensor:
-    return torch.as_tensor(rng.permutation(n)[:size], device=rows.index.device)
+        Returns
+        -------
+        Weighting
+        """
+        data = MaskedData.of(values, mask, np.zeros(len(values)), weight, groups)
+        # Rows of weight zero take no part.
+        used = np.flatnonzero(data.weight > 0)
+        weighting = _Problem(self, data.rows(used), rng).solve(progress or NullProgress())
+        all_weights = np.zeros(len(data))
+        all_weights[used] = weighting.weight
+        return replace(weighting, weight=all_weights / all_weights.mean())
 
 
 def learn_weights(
@@ -364,9 +156,40 @@ def learn_weights(
     strength: float = 0.25,
     *,
     rng: Rng,
+    weight: NDArray | None = None,
+    groups: NDArray | None = None,
     **settings: Any,
 ) -> Floats:
-    """The weights (n,) of `weigh_rows`, positive and with mean one; the same parameters.
+    """Learn row weights that lower the dependence between columns and mask bits.
+
+    Parameters
+    ----------
+    values, mask : (n, d)
+        Standardised columns and 1 = observed; missing values have no influence.
+    terms : subset of {"xx", "mm", "xm"}, default=("xx", "mm", "xm")
+        Dependences to lower: "xx" between columns, "mm" between mask bits, "xm" between columns and bits.
+    form : {"weighted", "paper"}, default="weighted"
+        How dependence is measured, see `dependence`.
+    strength : float, default=0.25
+        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
+        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+    rng : numpy Generator
+    weight : (n,), default=None
+        Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+    groups : (d,) int, default=None
+        Columns with the same group number encode the same original column; their dependence is ignored.
+    **settings
+        Further parameters of `Decorrelator`.
+
+    Returns
+    -------
+    (n,) float64
+        Mean one, and positive where `weight` is.
+
+    See Also
+    --------
+    Decorrelator : Also reports the effective sample size and the dependence before and after.
+    dependence : Measure the dependence under given weights.
 
     Examples
     --------
@@ -375,4 +198,142 @@ def learn_weights(
     >>> bool((weight > 0).all()), round(float(weight.mean()), 6)
     (True, 1.0)
     """
-    return weigh_rows(values, mask, terms, form, strength, rng=rng, **settings).weight
+    decorrelator = Decorrelator(terms, form, strength, **settings)
+    return decorrelator.weigh(values, mask, rng=rng, weight=weight, groups=groups).weight
+
+
+# Indices of the columns used, and the random features of these columns.
+_Draw = tuple[Tensor, RandomFeatures]
+
+
+@dataclass(frozen=True)
+class _MeanMeasure:
+    """The mean of several measures."""
+
+    measures: Sequence[Measure]
+
+    def __call__(self, weight: Tensor) -> tuple[dict[str, float], Tensor]:
+        results = [measure(weight) for measure in self.measures]
+        losses = {term: float(np.mean([terms[term] for terms, _ in results])) for term in results[0][0]}
+        return losses, torch.stack([gradient for _, gradient in results]).mean(dim=0)
+
+
+class _Problem:
+    """The weights of one table as an optimisation problem.
+
+    The loss is measured with `draw`, which is redrawn after each epoch. The score is measured with
+    `score_measure`, which is fixed, on `sample`: all rows, or a random sample of them if there are batches.
+    """
+
+    def __init__(self, settings: Decorrelator, data: MaskedData, rng: Rng):
+        self.settings = settings
+        self.rng = rng
+        self.rows = Rows.of(data, to_device(settings.device))
+        self.groups = torch.as_tensor(data.groups, device=self.rows.values.device)
+        n, d = data.values.shape
+        self.is_full_batch = settings.batch_size is None or settings.batch_size >= n
+        self.n_columns, self.width = d, min(d, settings.max_columns)
+        # Losses of `width` columns are scaled to the pairs of all columns.
+        self.scale = d * (d - 1) / (self.width * (self.width - 1)) if self.width > 1 else 1.0
+        self.sample = self.rows if self.is_full_batch else self._draw_sample()
+        self.base = self.sample.weight / self.sample.weight.mean()
+        self.draw = self._draw_features()
+        self.loss_measure = self._measure(self.sample, self.draw)
+        self.score_measure: Measure = self.loss_measure
+        if settings.redraw:
+            n_draws = -(-MIN_SCORE_COLUMNS // self.width)
+            self.score_measure = _MeanMeasure([self._fresh_measure() for _ in range(n_draws)])
+
+    def solve(self, progress: Progress) -> Weighting:
+        """Choose γ, minimise the objective, and measure the result with new features."""
+        critical = self._critical_gamma()
+        gamma = self.settings.gamma
+        if gamma is None:
+            gamma = self._fraction_of_critical() * critical
+        weights = RowWeights(self.rows.weight, self.rng)
+        objective = Objective(gamma, self.scale)
+        self._minimise(objective, weights, progress)
+        learnt = objective.best(weights, self.score_measure, self.sample.index)
+        fresh = self._fresh_measure(TERMS)
+        return Weighting.of((weights.base, learnt), self.sample.index, fresh, self.scale, gamma, critical)
+
+    def _draw_sample(self) -> Rows:
+        size = max(self.settings.batch_size or 0, MAX_SCORE_ROWS)
+        chosen = self.rng.permutation(len(self.rows))[:size]
+        return self.rows.take(torch.as_tensor(chosen, device=self.rows.index.device))
+
+    def _draw_features(self) -> _Draw:
+        columns = np.sort(self.rng.permutation(self.n_columns)[: self.width])
+        features = RandomFeatures.draw(self.width, self.settings.q, self.rng)
+        return torch.as_tensor(columns, device=self.groups.device), features
+
+    def _measure(self, rows: Rows, draw: _Draw, terms: Sequence[str] | None = None) -> Dependence:
+        columns, features = draw
+        return Dependence(
+            rows.values[:, columns],
+            rows.mask[:, columns] > 0,
+            features,
+            self.settings.terms if terms is None else terms,
+            self.settings.form,
+            self.groups[columns],
+        )
+
+    def _fresh_measure(self, terms: Sequence[str] | None = None) -> Dependence:
+        return self._measure(self.sample, self._draw_features(), terms)
+
+    def _critical_gamma(self) -> float:
+        """The critical γ, averaged over draws of features (and of columns, in wide tables)."""
+        gradients = [self.loss_measure(self.base)[1]]
+        is_wide = self.width < self.n_columns
+        if self.settings.redraw:
+            n_draws = 11 if is_wide else 3
+            gradients += [self._fresh_measure()(self.base)[1] for _ in range(n_draws)]
+        if is_wide:
+            # Each draw uses other columns; the mean estimates the gradient over all columns.
+            gradients = [torch.stack(gradients).mean(dim=0)]
+        return self.scale * float(np.mean([critical_slope(gradient, self.base) for gradient in gradients]))
+
+    def _fraction_of_critical(self) -> float:
+        """`strength`, raised to the level of chance: weights of independent columns must stay uniform."""
+        strength = self.settings.strength
+        if not self.settings.redraw:
+            return strength
+        # A copy of rng, so that later draws do not depend on this step.
+        order = torch.from_numpy(draw_orders(len(self.sample), self.groups.cpu().numpy(), deepcopy(self.rng)))
+        order = order.to(self.groups.device)
+        values, mask = (table.gather(0, order) for table in (self.sample.values, self.sample.mask))
+        permuted = self._measure(replace(self.sample, values=values, mask=mask), self.draw)
+        by_chance, total = (sum(measure(self.base)[0].values()) for measure in (permuted, self.loss_measure))
+        # The dependence is a sum of squares, and its gradient is of first order, hence the square root.
+        return max(strength, math.sqrt(by_chance / total)) if total > 0 else 1.0
+
+    def _minimise(self, objective: Objective, weights: RowWeights, progress: Progress) -> None:
+        settings = self.settings
+
+        def loss(batch: Rows) -> Tensor:
+            if self.is_full_batch:
+                return objective(weights, self.loss_measure)
+            return objective(weights, self._measure(batch, self.draw), batch.index)
+
+        def score() -> float:
+            if settings.redraw:
+                self.draw = self._draw_features()
+                if self.is_full_batch:
+                    self.loss_measure = self._measure(self.sample, self.draw)
+            return float(objective(weights, self.score_measure, self.sample.index))
+
+        stage = Stage(
+            name="row weights",
+            module=weights,
+            rows=self.rows,
+            steps=[
+                Step(loss, [weights.theta], partial(torch.optim.Adam, lr=settings.learning_rate), math.inf)
+            ],
+            score=score,
+            batch_size=len(self.rows) if settings.batch_size is None else settings.batch_size,
+            max_epochs=settings.max_epochs,
+            patience=2,
+            lr_reductions=2,
+            min_batches=STEPS_PER_EPOCH,
+        )
+        run_stages([stage], self.rng, progress)

@@ -1,4 +1,4 @@
-"""Are row weights sane? How dependent columns and mask bits are before and after, and at what price."""
+"""Diagnostics of row weights: dependence before and after weighting, and the effective sample size."""
 
 from stablemiss.diagnostics.dependence import dependence_matrix
 from stablemiss.diagnostics.weights import WeightReport, weight_report

@@ -1,13 +1,12 @@
-"""How dependent each pair of columns and mask bits is under row weights, on a scale from 0 to 1.
+"""Dependence of each pair of columns and mask bits under row weights, on a scale from 0 to 1.
 
-Two variables are compared through the same random Fourier features, u of one and v of the other: the
-squared norm of their weighted cross-covariance, divided by the norms of the two self-covariances over the
-same rows,
+Two variables are compared through the same random Fourier features, u of one and v of the other: the squared
+norm of their weighted cross-covariance, divided by the norms of the two auto-covariances over the same rows,
 
     ‖Cov(u, v)‖² / (‖Cov(u, u)‖ · ‖Cov(v, v)‖).
 
-For two mask bits this is their squared correlation, whatever the features; for two columns it sees any kind
-of dependence. The sums of squares that weights are learnt on have the same numerators.
+For two mask bits this is their squared correlation for any features; for two columns it detects any kind of
+dependence. The sums of squares that `Decorrelator` minimises have the same numerators.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Floats, hide
 from stablemiss.decorrelation import RandomFeatures
-from stablemiss.decorrelation.dependence import FEWEST
+from stablemiss.decorrelation.dependence import MIN_ROWS
 from stablemiss.seeding import Rng
 
-# Columns worked on at a time: arrays of n · BLOCK · q (q + 1) / 2 numbers are built, whatever the width.
+# Columns processed at a time; the largest arrays have n · BLOCK · q (q + 1) / 2 elements for any table width.
 BLOCK = 64
-# Covariances of what is constant are zero up to rounding. The features are of order one.
+# Covariances below this count as zero: the features are of order one, and constants give only rounding
+# errors.
 ROUNDING = 1e-12
 
 
@@ -33,74 +33,81 @@ def dependence_matrix(
     """Measure the dependence of every pair of columns and mask bits.
 
     Two columns are compared over the rows where both are observed, a column and another column's bit over
-    the rows where the column is observed, two bits over all rows. Zero says that the features see no
-    dependence, one that both are the same; a bent or turned copy lies between. Independent pairs come out
-    near 1/N for bits and up to q/N for columns, N being the effective number of rows compared: differences
-    below that are noise.
+    the rows where the column is observed, and two bits over all rows. Zero means that the features detect no
+    dependence, one that both variables are identical; deterministic functions of each other are in between.
+    The values of independent pairs are about 1/N for bits and up to q/N for columns, where N is the effective
+    number of rows compared; differences below that are noise.
 
     Parameters
     ----------
     values : (n, d)
-        Standardised columns; hidden cells have no influence.
+        Standardised columns; missing values have no influence.
     mask : (n, d)
         1 = observed.
-    weight : (n,), optional
-        How much each row counts, not negative; equal by default. Only proportions matter.
-    q : int
-        Features per column. More see more kinds of dependence, at a cost that grows with their square.
+    weight : (n,), default=None
+        Non-negative row weights; None for equal weights. Only proportions matter.
+    q : int, default=5
+        Number of random features per column. A larger value detects more kinds of dependence; the cost grows
+        with its square.
     rng : numpy Generator
-        Draws the features, the same for all columns. Another draw gives other numbers, often by a third, so
-        compare matrices of one draw, or means over several.
+        Draws the features, which are the same for all columns. Values often differ by a third between draws,
+        so compare matrices of the same draw, or means over several draws.
 
     Returns
     -------
     (2d, 2d) float64
-        First the d columns, then their d mask bits. Symmetric; one on the diagonal; zero for what is
-        constant, such as the bit of a column that is never missing, and for a column with its own bit,
-        which is constant wherever the column is observed. NaN for pairs compared over fewer than 30 rows
-        of positive weight.
+        First the d columns, then their d mask bits. Symmetric with ones on the diagonal. Zero for constants,
+        such as the bit of a column without missing values, and for a column and its own bit, which is
+        constant wherever the column is observed. NaN for pairs with fewer than 30 joint rows of positive
+        weight.
+
+    See Also
+    --------
+    stablemiss.decorrelation.dependence : Sums over all pairs.
+    weight_report : Matrices before and after weighting.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(2000, 2))
     >>> values = np.hstack([x, x[:, :1]])
-    >>> all_seen = np.ones((2000, 3), dtype=bool)
-    >>> matrix = dependence_matrix(values, all_seen, rng=rng)
+    >>> complete = np.ones((2000, 3), dtype=bool)
+    >>> matrix = dependence_matrix(values, complete, rng=rng)
     >>> matrix[0, :3].round(2).tolist()
     [1.0, 0.0, 1.0]
     """
-    seen = np.asarray(mask, dtype=bool)
-    share = np.ones(len(seen)) if weight is None else np.asarray(weight, dtype=np.float64)
-    # Rows that weigh nothing take part in nothing, the counts included.
+    observed = np.asarray(mask, dtype=bool)
+    share = np.ones(len(observed)) if weight is None else np.asarray(weight, dtype=np.float64)
+    # Rows of weight zero are excluded, also from the counts.
     rows = share > 0
-    seen, share = seen[rows], share[rows] / share.sum()
-    values = hide(np.asarray(values, dtype=np.float64)[rows], seen)
-    # The same for all columns: entries can then be compared, and a copy of a column shows as one.
+    observed, share = observed[rows], share[rows] / share.sum()
+    values = hide(np.asarray(values, dtype=np.float64)[rows], observed)
+    # The same features for all columns make entries comparable, and a copy of a column gives exactly one.
     features = RandomFeatures.draw(1, q, rng)
 
-    bits = seen.astype(np.float64)
+    bits = observed.astype(np.float64)
     count = bits.T @ bits
-    # (k, l): the weight of the rows that have both columns; on the diagonal of those that have the column.
+    # (k, l): weight of the rows where both columns are observed; on the diagonal, where the column is.
     both = (bits * share[:, None]).T @ bits
     mean, spread = _means_and_spreads(values, bits, share, both, features)
     columns = _ratio(_squared_covariances(values, bits, share, both, mean, features), spread, spread.T)
 
-    has = np.diag(both)
-    variance = has * (1 - has)
-    among_bits = _ratio((both - np.outer(has, has)) ** 2, variance[:, None], variance)
+    rate = np.diag(both)
+    variance = rate * (1 - rate)
+    between_bits = _ratio((both - np.outer(rate, rate)) ** 2, variance[:, None], variance)
 
-    # Of the rows that have column k, the share that has column l too.
-    given = both / np.where(has > 0, has, 1.0)[:, None]
+    # P(column l observed | column k observed).
+    conditional = both / np.where(rate > 0, rate, 1.0)[:, None]
     own_mean = np.diagonal(mean, axis1=0, axis2=2).T
-    covariance = given[:, None, :] * (mean - own_mean[:, :, None])
-    columns_bits = _ratio((covariance**2).sum(axis=1), np.diag(spread)[:, None], given * (1 - given))
+    covariance = conditional[:, None, :] * (mean - own_mean[:, :, None])
+    bit_variance = conditional * (1 - conditional)
+    columns_bits = _ratio((covariance**2).sum(axis=1), np.diag(spread)[:, None], bit_variance)
 
-    columns[count < FEWEST] = np.nan
-    columns_bits[np.diag(count) < FEWEST] = np.nan
+    columns[count < MIN_ROWS] = np.nan
+    columns_bits[np.diag(count) < MIN_ROWS] = np.nan
     np.fill_diagonal(columns_bits, 0.0)
-    among_bits[:] = among_bits if len(seen) >= FEWEST else np.nan
-    return np.block([[columns, columns_bits], [columns_bits.T, among_bits]])
+    between_bits[:] = between_bits if len(observed) >= MIN_ROWS else np.nan
+    return np.block([[columns, columns_bits], [columns_bits.T, between_bits]])
 
 
 def _blocks(d: int) -> list[slice]:
@@ -108,20 +115,20 @@ def _blocks(d: int) -> list[slice]:
 
 
 def _features_of(values: Floats, bits: Floats, features: RandomFeatures, block: slice) -> Floats:
-    """Features (n, b, q) of a block of columns, zero where hidden."""
-    part = values[:, block]
-    cosines: Floats = features.of_values(torch.from_numpy(part.reshape(-1, 1))).numpy()
-    return cosines.reshape(*part.shape, -1) * bits[:, block, None]
+    """Features (n, b, q) of a block of columns, zero where missing."""
+    columns = values[:, block]
+    cosines: Floats = features.of_values(torch.from_numpy(columns.reshape(-1, 1))).numpy()
+    return cosines.reshape(*columns.shape, -1) * bits[:, block, None]
 
 
 def _means_and_spreads(
     values: Floats, bits: Floats, share: Floats, both: Floats, features: RandomFeatures
 ) -> tuple[Floats, Floats]:
-    """Of each column k over the rows that have column l as well: mean (k, q, l) and ‖Cov(u, u)‖ (k, l)."""
+    """Mean (k, q, l) and ‖Cov(u, u)‖ (k, l) of column k over the rows where column l is also observed."""
     n, d = bits.shape
     q = features.frequency.shape[1]
     mean, spread = np.empty((d, q, d)), np.empty((d, d))
-    # Self-covariances are symmetric: what stands off their diagonals is computed once and counts twice.
+    # Auto-covariances are symmetric: off-diagonal entries are computed once and counted twice.
     s, t = np.triu_indices(q)
     times = np.where(s == t, 1.0, 2.0)[:, None]
     for block in _blocks(d):
@@ -139,7 +146,7 @@ def _means_and_spreads(
 def _squared_covariances(
     values: Floats, bits: Floats, share: Floats, both: Floats, mean: Floats, features: RandomFeatures
 ) -> Floats:
-    """‖Cov(u, v)‖² of each pair of columns over the rows that have both, (d, d)."""
+    """‖Cov(u, v)‖² of each pair of columns over the rows where both are observed, (d, d)."""
     n, d = bits.shape
     q = mean.shape[1]
     squares = np.empty((d, d))
@@ -157,6 +164,6 @@ def _squared_covariances(
 
 
 def _ratio(squares: Floats, first: Floats, second: Floats) -> Floats:
-    """Squares divided by two spreads, from 0 to 1; zero where either has no spread."""
+    """Squares divided by the product of two spreads, from 0 to 1; zero where a spread is zero."""
     has_spread = np.minimum(first, second) > ROUNDING
     return np.minimum(squares / np.where(has_spread, first * second, np.inf), 1.0)

@@ -1,4 +1,4 @@
-"""Dependence matrices as heat maps side by side."""
+"""Heat maps of dependence matrices."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK, GREY = "#333333", "#d9d9d9"
-# Up to so many columns each has its name beside the picture; more could not be read.
-MOST_NAMED = 25
+# With more columns than this, column names are not shown, because they would be illegible.
+MAX_NAMED_COLUMNS = 25
 STYLE: dict[Any, Any] = {
     "font.size": 10,
-    "text.parse_math": False,  # a dollar in a column's name is a dollar
+    "text.parse_math": False,  # show a dollar sign in a column name as it is
     "text.color": INK,
     "axes.labelcolor": INK,
     "xtick.color": INK,
@@ -28,14 +28,22 @@ STYLE: dict[Any, Any] = {
 
 
 def draw_matrices(names: Sequence[str], matrices: Mapping[str, Floats]) -> Figure:
-    """One heat map for each title, all on one colour scale, with the blocks of columns and bits marked.
+    """Draw dependence matrices as heat maps side by side, on a common colour scale.
 
     Parameters
     ----------
-    names : (d,)
-        The columns.
-    matrices : title → (2d, 2d)
-        As `dependence_matrix` returns them; NaN and the diagonal are left grey.
+    names : sequence of str, (d,)
+        Column names.
+    matrices : mapping from str to (2d, 2d) array
+        Titles and matrices, as returned by `dependence_matrix`. NaN and the diagonal are grey.
+
+    Returns
+    -------
+    matplotlib Figure
+
+    See Also
+    --------
+    stablemiss.diagnostics.WeightReport.plot : Matrices before and after weighting.
 
     Examples
     --------
@@ -45,18 +53,18 @@ def draw_matrices(names: Sequence[str], matrices: Mapping[str, Floats]) -> Figur
     """
     if find_spec("matplotlib") is None:
         raise ModuleNotFoundError(
-            'The picture needs matplotlib; install with: pip install "stablemiss[report]".'
+            'Plotting requires matplotlib; install it with: pip install "stablemiss[report]".'
         )
-    # Only the picture needs matplotlib; numbers and text are there without it.
+    # Imported here, because only plots require matplotlib.
     import matplotlib
     from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure
 
     d = len(names)
     off_diagonal = [np.where(np.eye(2 * d, dtype=bool), np.nan, matrix) for matrix in matrices.values()]
-    highest = max(np.nanmax(matrix, initial=0.0) for matrix in off_diagonal)
-    # Dependences are squares: under a square root weak ones are told apart too.
-    norm = PowerNorm(0.5, vmin=0.0, vmax=highest or 1.0)
+    vmax = max(np.nanmax(matrix, initial=0.0) for matrix in off_diagonal)
+    # Dependences are squares; a square-root scale makes weak ones visible.
+    norm = PowerNorm(0.5, vmin=0.0, vmax=vmax or 1.0)
     colours = matplotlib.colormaps["magma_r"].with_extremes(bad=GREY)
     with matplotlib.rc_context(STYLE):
         side = np.clip(0.16 * 2 * d, 4.2, 7.5)
@@ -67,30 +75,30 @@ def draw_matrices(names: Sequence[str], matrices: Mapping[str, Floats]) -> Figur
             axes.set_title(title, pad=10)
             _mark_blocks(axes, names)
         bar = figure.colorbar(image, ax=list(panels), shrink=0.9, pad=0.02)
-        bar.set_label("dependence (0: none, 1: copies of each other)")
+        bar.set_label("dependence (0: independent, 1: identical)")
         bar.outline.set_visible(False)
     return figure
 
 
 def _mark_blocks(axes: Axes, names: Sequence[str]) -> None:
-    """Names below and on the left, where they can be read; columns and mask bits on the other two sides."""
+    """Label columns below and on the left, and the blocks of columns and mask bits above and on the right."""
     d = len(names)
-    places = np.arange(2 * d) if d <= MOST_NAMED else np.empty(0)
-    labels = [_shortened(name) for name in [*names, *names][: len(places)]]
-    axes.set_xticks(places, labels, rotation=90, fontsize=7)
-    axes.set_yticks(places, labels, fontsize=7)
+    ticks = np.arange(2 * d) if d <= MAX_NAMED_COLUMNS else np.empty(0)
+    labels = [_shorten(name) for name in [*names, *names][: len(ticks)]]
+    axes.set_xticks(ticks, labels, rotation=90, fontsize=7)
+    axes.set_yticks(ticks, labels, fontsize=7)
     for line in (axes.axvline, axes.axhline):
         line(d - 0.5, color="white", linewidth=2.5)
     middles = [(d - 1) / 2, d + (d - 1) / 2]
-    above, beside = axes.secondary_xaxis("top"), axes.secondary_yaxis("right")
-    above.set_xticks(middles, ["columns", "mask bits"])
-    beside.set_yticks(middles, ["columns", "mask bits"], rotation=270, va="center")
-    for edge in (above, beside):
+    top, right = axes.secondary_xaxis("top"), axes.secondary_yaxis("right")
+    top.set_xticks(middles, ["columns", "mask bits"])
+    right.set_yticks(middles, ["columns", "mask bits"], rotation=270, va="center")
+    for edge in (top, right):
         edge.tick_params(length=0)
         edge.spines[:].set_visible(False)
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
 
 
-def _shortened(name: str, longest: int = 14) -> str:
-    return name if len(name) <= longest else name[: longest - 1] + "…"
+def _shorten(name: str, max_length: int = 14) -> str:
+    return name if len(name) <= max_length else name[: max_length - 1] + "…"

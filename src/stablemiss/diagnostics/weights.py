@@ -1,4 +1,4 @@
-"""What row weights did to a table: how dependent its columns and mask bits are now, and at what price."""
+"""Report on row weights: dependence before and after weighting, and the effective sample size."""
 
 from __future__ import annotations
 
@@ -18,31 +18,38 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEANING = {"xx": "column and column", "mm": "mask bit and mask bit", "xm": "column and mask bit"}
-# How many of the pairs that are still most dependent the text names.
-N_NAMED = 3
+# Number of most dependent pairs named in the text.
+N_NAMED_PAIRS = 3
 
 
 @dataclass(frozen=True, eq=False)
 class WeightReport:
-    """Dependence under equal weights and under the given ones, and how many rows the weights leave.
+    """Dependence under equal and under given weights, and the effective sample size.
 
-    Printed, it is a table of a few lines; `plot` draws the matrices.
+    ``print(report)`` shows a short table; `plot` draws the matrices.
 
     Attributes
     ----------
     names : list of str
-        The d columns.
+        Names of the d columns.
     n_rows : int
+        Number of rows.
     effective_rows : float
-        (Σw)² / Σw²: how many equally weighted rows would be as steady. Estimates from weighted rows are as
-        noisy as if there were only so many.
+        Effective sample size (Σw)² / Σw²: the number of equally weighted rows that would give estimates with
+        the same noise.
     largest_share : float
-        The largest weight as a share of the total; 1 / n_rows if all are equal.
+        The largest weight as a fraction of the total; 1 / n_rows if all weights are equal.
     before, after : dict
-        Dependence "xx" between columns, "mm" between mask bits, "xm" between columns and other columns'
-        mask bits, as `stablemiss.decorrelation.dependence` measures it: sums over all pairs.
+        Dependence under equal and under the given weights, summed over all pairs: "xx" between columns, "mm"
+        between mask bits, "xm" between columns and the mask bits of other columns, as in
+        `stablemiss.decorrelation.dependence`.
     matrix_before, matrix_after : (2d, 2d)
-        Each pair on a scale from 0 to 1, see `dependence_matrix`: first the columns, then their mask bits.
+        Dependence of each pair on a scale from 0 to 1, see `dependence_matrix`: first the columns, then their
+        mask bits.
+
+    See Also
+    --------
+    weight_report : Computes the report.
     """
 
     names: list[str]
@@ -56,28 +63,39 @@ class WeightReport:
 
     @property
     def effective_share(self) -> float:
-        """Effective rows as a share of all rows: one if all weights are equal."""
+        """Effective rows as a fraction of all rows; one if all weights are equal."""
         return self.effective_rows / self.n_rows
 
-    def strongest(self, n: int = N_NAMED) -> list[tuple[str, str, float, float]]:
-        """The n most dependent pairs under the weights: names, then dependence before and after."""
+    def strongest(self, n: int = N_NAMED_PAIRS) -> list[tuple[str, str, float, float]]:
+        """The most dependent pairs under the weights.
+
+        Parameters
+        ----------
+        n : int, default=3
+            Maximum number of pairs.
+
+        Returns
+        -------
+        list of tuple
+            Two names, then the dependence before and after weighting.
+        """
         labels = [*self.names, *(f"mask of {name}" for name in self.names)]
         rows, columns = np.triu_indices(len(labels), 1)
-        found = np.nan_to_num(self.matrix_after[rows, columns], nan=-1.0)
-        order = [pair for pair in np.argsort(-found, kind="stable")[:n] if found[pair] > 0]
+        after = np.nan_to_num(self.matrix_after[rows, columns], nan=-1.0)
+        order = [pair for pair in np.argsort(-after, kind="stable")[:n] if after[pair] > 0]
         return [
             (
                 labels[rows[pair]],
                 labels[columns[pair]],
                 float(self.matrix_before[rows[pair], columns[pair]]),
-                float(found[pair]),
+                float(after[pair]),
             )
             for pair in order
         ]
 
     def __str__(self) -> str:
         lines = [
-            f"{self.n_rows} weighted rows are worth {self.effective_rows:.0f} equal ones "
+            f"{self.n_rows} weighted rows have the effective sample size {self.effective_rows:.0f} "
             f"({self.effective_share:.0%}); the largest weight is {self.largest_share:.2%} of the total.",
             "",
             f"{'dependence between':<24}{'before':>10}{'after':>10}{'change':>9}",
@@ -88,72 +106,78 @@ class WeightReport:
             lines.append(f"{meaning:<24}{before:>10.3f}{after:>10.3f}{change:>9}")
         pairs = self.strongest()
         if pairs:
-            lines += ["", "most dependent pairs now (0 to 1):"]
+            lines += ["", "most dependent pairs after weighting (0 to 1):"]
             lines += [f"  {first} and {second}: {b:.2f} → {a:.2f}" for first, second, b, a in pairs]
         return "\n".join(lines)
 
     def plot(self) -> Figure:
-        """Draw the two matrices side by side, on one colour scale.
+        """Draw the two matrices side by side on a common colour scale.
 
-        Pairs seen together too rarely to be compared, and the diagonals, are left grey. The colours spread
-        out weak dependences: half the scale's length is a quarter of its height.
+        Pairs with too few joint rows, and the diagonals, are grey. The colour scale is a square root, so that
+        weak dependences are visible.
 
         Returns
         -------
         matplotlib Figure
-            Not known to pyplot: show it in a notebook, or save it with ``figure.savefig("weights.png")``.
+            Not registered with pyplot: display it in a notebook, or save it with
+            ``figure.savefig("weights.png")``.
         """
         return draw_matrices(
             self.names,
             {
                 f"equal weights, {self.n_rows} rows": self.matrix_before,
-                f"these weights, worth {self.effective_rows:.0f} rows": self.matrix_after,
+                f"given weights, {self.effective_rows:.0f} effective rows": self.matrix_after,
             },
         )
 
 
 def weight_report(X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_state: Any = 0) -> WeightReport:
-    """Look at row weights before trusting them: what they undo, and how many rows they leave.
+    """Report how much dependence row weights remove, and the effective sample size that remains.
 
-    Both sides are measured through the same random features, drawn for this report and so unknown to
-    whatever learnt the weights.
+    Equal and given weights are compared with the same random features, which are drawn for the report and
+    were not used for learning the weights.
 
     Parameters
     ----------
     X : table with at least one row and one column
-        Numpy, pandas, polars and the like; NaN, None and null mean missing. Columns are standardised first;
-        categories count as numbers in the order of their names.
+        A numpy array, or a pandas, polars or similar frame; NaN, None and null mean missing. Columns are
+        standardised; categories are coded by numbers in alphabetical order.
     weight : (n,)
-        One number per row of X, not negative. Only proportions matter.
-    q : int
-        Random features per column. More see more kinds of dependence; the sums "xx", "mm" and "xm" grow
-        with the square of q, so compare only reports of the same q.
-    draws : int
-        Draws of features that are averaged. More give steadier numbers and take proportionally longer.
-    random_state : int, Generator or None
-        Draws the features. The same number gives the same report.
+        One non-negative number per row of X. Only proportions matter.
+    q : int, default=5
+        Number of random features per column. A larger value detects more kinds of dependence. The sums "xx",
+        "mm" and "xm" grow with the square of q, so compare only reports with the same q.
+    draws : int, default=4
+        Number of draws of features to average over. A larger value is less noisy; the cost is proportional.
+    random_state : int, Generator or None, default=0
+        Determines the random features. Pass an int for reproducible results.
 
     Returns
     -------
     WeightReport
+
+    See Also
+    --------
+    dependence_matrix : The dependence of each pair under given weights.
+    stablemiss.decorrelation.learn_weights : Weights that lower the dependence.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(1000, 2))
     >>> agree = (X[:, 0] > 0) == (X[:, 1] > 0)
-    >>> kept = agree | (rng.random(1000) < 0.25)  # rows that disagree are rare
+    >>> kept = agree | (rng.random(1000) < 0.25)  # keep few rows with different signs
     >>> report = weight_report(X[kept], np.where(agree, 1.0, 4.0)[kept])
     >>> bool(report.after["xx"] < 0.2 * report.before["xx"])
     True
     >>> print(str(report).splitlines()[0])
-    611 weighted rows are worth 391 equal ones (64%); the largest weight is 0.41% of the total.
+    611 weighted rows have the effective sample size 391 (64%); the largest weight is 0.41% of the total.
     """
     table = read_table(X)
     share = _read_shares(weight, table.n_rows)
     if q < 1 or draws < 1:
-        raise ValueError(f"q and draws must be at least 1, but q={q} and draws={draws} came.")
-    values, mask = _standardised(table.columns)
+        raise ValueError(f"q and draws must be at least 1; got q={q} and draws={draws}.")
+    values, mask = _standardise(table.columns)
     rng = to_rng(random_state)
     seeds = [draw_seed(rng) for _ in range(draws)]
 
@@ -178,40 +202,40 @@ def weight_report(X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_sta
 
 
 def _read_shares(weight: Any, n_rows: int) -> Floats:
-    """Each row's share of the total weight."""
+    """Fraction of the total weight of each row."""
     weight = np.asarray(weight, dtype=np.float64)
     if weight.shape != (n_rows,):
         raise ValueError(
-            f"weight must hold one number for each of the {n_rows} rows of X, but has shape {weight.shape}."
+            f"weight must have one number for each of the {n_rows} rows of X; got shape {weight.shape}."
         )
-    good = np.isfinite(weight) & (weight >= 0)
-    if not good.all():
-        row = int(np.argmin(good))
+    is_valid = np.isfinite(weight) & (weight >= 0)
+    if not is_valid.all():
+        row = int(np.argmin(is_valid))
         raise ValueError(
-            f"Every weight must be finite and not negative, but row {row} weighs {weight[row]}; give a row "
-            "to be ignored the weight 0."
+            f"weight must be finite and non-negative; the weight of row {row} is {weight[row]}. "
+            "Use 0 for rows to be ignored."
         )
     if not weight.any():
-        raise ValueError("The weights are all zero, so no row is left to look at.")
-    # In units of the largest, sums cannot overflow.
+        raise ValueError("The weights must not all be zero; give at least one row a positive weight.")
+    # Divided by the largest weight first, so that the sum cannot overflow.
     weight = weight / weight.max()
     return weight / weight.sum()
 
 
-def _standardised(columns: list[Any]) -> tuple[Floats, Bools]:
-    """Values (n, d), zero where hidden, and mask (n, d): one column for each of the user's."""
+def _standardise(columns: list[Any]) -> tuple[Floats, Bools]:
+    """Values (n, d), zero where missing, and mask (n, d); one column per column of the user's table."""
     numbers = np.stack([_to_numbers(column) for column in columns], axis=1)
     mask = ~np.isnan(numbers)
     centre, scale = centre_and_scale(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
         values = (numbers - centre) / scale
-    # A constant column has an infinite scale; what overflowed in one is not a number by now.
+    # A constant column has an infinite scale; infinite entries of such a column have become NaN.
     return hide(values, mask & np.isfinite(values)), mask
 
 
 def _to_numbers(column: Any) -> Floats:
-    """Numbers as they are; categories (strings, None = missing) by their place among the sorted ones."""
+    """Numeric columns unchanged; categories (strings, None = missing) coded in alphabetical order."""
     if column.dtype != object:
         return column
-    place = {level: float(number) for number, level in enumerate(sorted(set(column) - {None}))}
-    return np.array([np.nan if entry is None else place[entry] for entry in column])
+    codes = {level: float(code) for code, level in enumerate(sorted(set(column) - {None}))}
+    return np.array([np.nan if entry is None else codes[entry] for entry in column])

@@ -1,4 +1,4 @@
-"""DWR: linear regression on rows weighted so that columns are uncorrelated.
+"""DWR: linear regression with row weights under which columns are uncorrelated.
 
 Kuang, Xiong, Cui, Athey and Li, "Stable Prediction with Model Misspecification and Agnostic Distribution
 Shift", AAAI 2020 (decorrelated weighting regression):
@@ -7,7 +7,8 @@ Shift", AAAI 2020 (decorrelated weighting regression):
     subject to      Σ_j ‖X_jᵀ Σ_w X_{−j} / n − (X_jᵀ w / n) (X_{−j}ᵀ w / n)‖² < λ₂,
                     ‖β‖₁ < λ₁,   Σ w² / n < λ₃,   (Σ w / n − 1)² < λ₄
 
-Deviations: correlations by default; weights first; a ridge. One more in `decorrelation/balancing.py`.
+Deviations: correlations by default; weights before coefficients; a ridge penalty. One more in
+`decorrelation/balancing.py`.
 """
 
 from __future__ import annotations
@@ -20,41 +21,50 @@ from stablemiss.base.linear import LinearPredictor, design, join, regress
 from stablemiss.base.method import Method, Predictor, check_at_least
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation.balancing import Scale, balance_weights
+from stablemiss.decorrelation.balancing import BalancingDecorrelator, Scale
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
 
 class DWR(Method):
-    """Weigh rows until mean-imputed columns are uncorrelated, then regress.
+    """Linear regression of mean-imputed columns with weights that make the columns uncorrelated.
 
-    If the target is not quite linear, the coefficients of correlated columns take over from each other what
-    the line leaves out, and that is right only as long as the correlations stay. Without correlations each
-    coefficient speaks for its own column. The price is rows: strongly correlated columns leave few that
-    count.
+    If the target is not exactly linear, the coefficients of correlated columns absorb part of the non-linear
+    effect of other columns, which is correct only as long as the correlations stay the same. Without
+    correlations, each coefficient depends only on its own column. Strongly correlated columns leave few
+    effective rows.
 
     Parameters
     ----------
-    scale : "correlation", "covariance" or "fixed"
-        What the weights make small; "covariance" as published. See `balance_weights`.
-    penalty : float
-        The price of uneven weights. Raising it makes them more equal and leaves more correlation: of small
-        ones the share penalty / (2 + penalty). Towards zero few rows carry all the weight.
-    order : int
-        Also powers of the columns up to this one are made uncorrelated between columns. More removes more
-        kinds of dependence and costs time with its square, and rows.
-    tolerance : float
-        A sum of squared correlations below this counts as none. Raising it ends sooner.
-    max_steps : int
-        Most steps on the weights. More find weights nearer the best; it ends sooner once nothing is gained.
-    learning_rate : float
-        Step size on the square roots of the weights, lowered once before the end. Larger is quicker.
-    ridge : float
-        Penalty on the squared coefficients, per row. Raising it shrinks them towards zero. Logistic
-        regression has scikit-learn's penalty (``C=1``) instead.
-    device : str
+    scale : {"correlation", "covariance", "fixed"}, default="correlation"
+        What the weights minimise; "covariance" is the published form. See `BalancingDecorrelator`.
+    penalty : float, default=1.0
+        Penalty on the spread of the weights. A larger value makes them more equal and leaves more
+        correlation: small correlations are reduced to the fraction penalty / (2 + penalty). Towards zero few
+        rows carry all the weight.
+    order : int, default=1
+        Powers of the columns up to this one are made uncorrelated between columns. A larger value removes
+        more kinds of dependence; the cost grows with its square, and fewer effective rows remain.
+    tolerance : float, default=1e-6
+        A sum of squared correlations below this counts as zero. A larger value ends earlier.
+    max_steps : int, default=1000
+        Maximum number of steps on the weights. A larger value gets closer to the optimum; learning ends
+        earlier when the objective stops falling.
+    learning_rate : float, default=0.1
+        Step size in the square roots of the weights, lowered once before the end. A larger value learns
+        faster and less reliably.
+    ridge : float, default=1e-6
+        Penalty on the squared coefficients, per row. A larger value shrinks them towards zero. Logistic
+        regression uses scikit-learn's penalty (``C=1``) instead.
+    device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for learning the weights.
+
+    See Also
+    --------
+    SRDO : Weights from a density ratio, which also remove non-linear dependence.
+    StableNet : Weights of each batch for the features of a network.
+    OLS : The same regression without learnt weights.
 
     Examples
     --------
@@ -76,7 +86,7 @@ class DWR(Method):
         "ridge": Range(1e-6, 1.0, log=True),
     }
 
-    # DEVIATION: correlations by default because covariances also vanish where variances do.
+    # DEVIATION: correlations by default, because covariances also shrink when variances do.
     def __init__(
         self,
         scale: Scale = "correlation",
@@ -101,26 +111,23 @@ class DWR(Method):
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
         check_at_least(self, order=1, max_steps=1, ridge=0.0)
-        # Nothing is chosen on the validation rows, so they count as data too.
+        # No parameter is chosen on validation rows, so they are training rows too.
         data = join(train, valid)
-        center = data.column_means()
-        inputs = design(data.values, data.mask, center)
-        # DEVIATION: weights first, coefficients afterwards, because weights that know the target can hide
-        # the rows that a line does not fit.
-        weight = balance_weights(
+        means = data.column_means()
+        inputs = design(data.values, data.mask, means)
+        # DEVIATION: weights before coefficients, because weights that depend on the target could exclude the
+        # rows that a linear function does not fit.
+        decorrelator = BalancingDecorrelator(
+            self.scale, self.penalty, self.tolerance, self.max_steps, self.learning_rate, self.device
+        )
+        weight = decorrelator.weigh(
             np.hstack([inputs**power for power in range(1, self.order + 1)]),
-            self.scale,
-            self.penalty,
             rng=rng,
-            base=data.weight,
+            weight=data.weight,
             groups=np.tile(data.groups, self.order),
-            tolerance=self.tolerance,
-            max_steps=self.max_steps,
-            learning_rate=self.learning_rate,
-            device=self.device,
             progress=progress,
         )
-        # DEVIATION: a ridge instead of the bound on ‖β‖₁, because the same regression then ends all methods
-        # that weigh rows, and differences between them are those of the weights.
+        # DEVIATION: a ridge penalty instead of the bound on ‖β‖₁, because all methods with row weights then
+        # share the same regression and differ only in their weights.
         coefficients, intercept = regress(inputs, data.target, weight, task, self.ridge)
-        return LinearPredictor(center, coefficients, intercept, use_mask=False, weight=weight)
+        return LinearPredictor(means, coefficients, intercept, use_mask=False, weight=weight)

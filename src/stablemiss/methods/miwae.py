@@ -1,43 +1,191 @@
-"""MIWAE: a deep latent-variable model fitted to observed cells by the importance-weighted bound.
+"""MIWAE: a deep latent-variable model fitted to observed values by the importance-weighted bound.
 
 Mattei and Frellsen, *MIWAE: Deep generative modelling and imputation of incomplete data sets*, 2019.
 
     L_K = E log (1/K) Σ_k p(x_o | z_k) p(z_k) / q(z_k | x_o),   z_k ~ q(z | x_o)
 
-with a Student-t decoder. The target is a further column y, hidden at the test. Training maximises
+with a Student-t decoder. The target is one more column y, hidden in prediction. Training maximises
 
     log p(x_o) + λ log p(y | x_o),   both from the same draws
 
-of which λ = 1 is the publication's bound of columns and label together; the prediction is
+where λ = 1 is the published bound of columns and label together. The prediction is
 
     ŷ = Σ_l w_l E[y | z_l],   w_l ∝ p(x_o | z_l) p(z_l) / q(z_l | x_o),   z_l ~ q(z | x_o)
 
-Deviations: the encoder reads the mask; 200 draws in prediction; half of the labels hidden; the label's
-weight; stopped by validation.
+Deviations: the encoder reads the mask; 200 draws in prediction; half of the labels hidden; the weight of the
+label; early stopping on validation rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor, check_at_least
-from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.networks import MIWAENet, label_columns, show_half
+from stablemiss.networks import (
+    MLP,
+    draw_label_mask,
+    label_columns,
+    mean_over_draws,
+    predict_in_chunks,
+    start_at_mean,
+)
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, adamw, to_device
 
-# Validation rows by which training is stopped: each prediction costs hundreds of draws.
-MOST_JUDGED = 1000
+# Minimum scale and degrees of freedom of a decoded column; below, the density of a single value can explode.
+MIN_SCALE, MIN_DEGREES = 1e-3, 3.0
+# Maximum number of validation rows for early stopping, because each prediction costs hundreds of draws.
+MAX_VALIDATION_ROWS = 1000
+
+
+@dataclass(frozen=True)
+class Student:
+    """Student's t distributions, given by three tensors of the same shape.
+
+    Attributes
+    ----------
+    location, scale, degrees : tensor
+        Location, scale and degrees of freedom of each distribution.
+
+    Examples
+    --------
+    >>> from scipy.stats import t
+    >>> student = Student(*torch.tensor([0.0, 2.0, 4.0], dtype=torch.float64))
+    >>> bool(abs(student.log_density(torch.tensor(0.5)) - t.logpdf(0.5, 4, 0, 2)) < 1e-12)
+    True
+    """
+
+    location: Tensor
+    scale: Tensor
+    degrees: Tensor
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """Log density of each distribution at x."""
+        half = (self.degrees + 1) / 2
+        return (
+            torch.lgamma(half)
+            - torch.lgamma(self.degrees / 2)
+            - 0.5 * (math.log(math.pi) + self.degrees.log())
+            - self.scale.log()
+            - half * torch.log1p(((x - self.location) / self.scale).square() / self.degrees)
+        )
+
+
+class MIWAENet(nn.Module):
+    """Gaussian q(z | observed values), and Student's t p(x | z) of each column; the label is one more column.
+
+    Parameters
+    ----------
+    d, d_output : int
+        Number of feature and label columns.
+    is_classes : bool
+        Whether labels are classes, decoded to log-odds.
+    d_latent, hidden : int
+        Length of z, and width of the two hidden layers of encoder and decoder.
+    use_mask : bool
+        Whether the encoder reads the mask in addition to the zero-filled values.
+    n_draws : int
+        Number of draws of z used for a prediction.
+
+    Shape
+    -----
+    values (n, d), mask (n, d) → outputs (n, d_output)
+    """
+
+    draws: Tensor
+
+    def __init__(
+        self,
+        d: int,
+        d_output: int,
+        is_classes: bool,
+        d_latent: int,
+        hidden: int,
+        use_mask: bool,
+        n_draws: int,
+    ):
+        super().__init__()
+        self.config = {
+            "d": d,
+            "d_output": d_output,
+            "is_classes": is_classes,
+            "d_latent": d_latent,
+            "hidden": hidden,
+            "use_mask": use_mask,
+            "n_draws": n_draws,
+        }
+        self.d, self.d_output, self.is_classes, self.use_mask = d, d_output, is_classes, use_mask
+        width = d + d_output
+        self.encoder = MLP([width * (1 + use_mask), hidden, hidden, 2 * d_latent])
+        self.decoder = MLP([d_latent, hidden, hidden, 3 * width])
+        start_at_mean(self.decoder, slice(d, width))
+        self.register_buffer("draws", torch.randn(n_draws, d_latent))
+
+    def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and scale of q(z | …), each (n, d_latent), from columns and labels (n, d + d_output)."""
+        inputs = torch.cat([values * mask, mask], dim=1) if self.use_mask else values * mask
+        mean, scale = self.encoder(inputs).chunk(2, dim=1)
+        return mean, nn.functional.softplus(scale) + MIN_SCALE
+
+    def decode(self, z: Tensor) -> tuple[Student, Student]:
+        """Distributions of columns (…, d) and labels (…, d_output); locations of classes are log-odds."""
+        location, scale, degrees = self.decoder(z).chunk(3, dim=-1)
+        scale = nn.functional.softplus(scale) + MIN_SCALE
+        degrees = nn.functional.softplus(degrees) + MIN_DEGREES
+        split = [tensor.split([self.d, self.d_output], -1) for tensor in (location, scale, degrees)]
+        columns, labels = (Student(*parameters) for parameters in zip(*split, strict=True))
+        return columns, labels
+
+    def log_ratio(
+        self, values: Tensor, mask: Tensor, mean: Tensor, scale: Tensor, z: Tensor, columns: Student
+    ) -> Tensor:
+        """log p(x_o | z) p(z) / q(z | x_o) of the columns without the label, (n, K).
+
+        Parameters
+        ----------
+        values, mask : (n, d)
+        mean, scale : (n, d_latent)
+            Mean and scale of q.
+        z : (n, K, d_latent)
+        columns : Student
+            Decoded from z.
+        """
+        log_likelihood = (mask[:, None] * columns.log_density(values[:, None])).sum(dim=2)
+        standard = (z - mean[:, None]) / scale[:, None]
+        # log p(z) − log q(z): the constants of the two Gaussians cancel.
+        prior = (0.5 * (standard.square() - z.square())).sum(dim=2) + scale.log().sum(dim=1)[:, None]
+        return log_likelihood + prior
+
+    def log_label(self, labels: Student, target: Tensor) -> Tensor:
+        """log p(label | z), (n, K), for numbers (n, d_output) or class codes (n,)."""
+        if self.is_classes:
+            chosen = target[:, None, None].expand(-1, labels.location.shape[1], 1)
+            return labels.location.log_softmax(dim=2).gather(2, chosen)[..., 0]
+        return labels.log_density(target[:, None]).sum(dim=2)
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        per_row = len(self.draws) * 3 * (self.d + self.d_output)
+        return predict_in_chunks(self._predict, values, mask, per_row)
+
+    def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
+        no_label = values.new_zeros(len(values), self.d_output)
+        mean, scale = self.encode(*(torch.cat([table, no_label], dim=1) for table in (values, mask)))
+        z = mean[:, None] + scale[:, None] * self.draws
+        columns, labels = self.decode(z)
+        ratio = self.log_ratio(values, mask, mean, scale, z, columns)
+        return mean_over_draws(labels.location, ratio.softmax(dim=1), self.is_classes)
 
 
 class MIWAEPredictor(NetworkPredictor):
@@ -47,26 +195,44 @@ class MIWAEPredictor(NetworkPredictor):
 
 
 class MIWAE(Method):
-    """A deep latent-variable model of columns and label together, asked by importance sampling.
+    """A deep latent-variable model of columns and label, with predictions by importance sampling.
 
     Parameters
     ----------
-    d_latent : int
-        Hidden numbers that explain a row. Too few cannot; too many make importance weights uneven.
-    hidden : int
-        Units of the two hidden layers of encoder and decoder.
-    k : int
-        Draws behind the bound in training. More make it tighter, cost in proportion, and teach the encoder
-        less: the noise of its gradient grows beside the gradient.
-    n_draws : int
-        Draws behind a prediction. More are steadier and cost in proportion.
-    label_weight : float
-        How often log p(label | columns) counts beside log p(columns). More learns to predict, less to
-        describe.
-    use_mask : bool
-        Whether the encoder reads the mask too, so that it can tell a hidden cell from an average one.
-    learning_rate, weight_decay, batch_size, max_epochs, patience, device
-        As in `NeuMiss`.
+    d_latent : int, default=20
+        Length of the latent code z of a row. Too small a value cannot explain the row; too large a value
+        makes the importance weights uneven.
+    hidden : int, default=128
+        Width of the two hidden layers of encoder and decoder. Wider layers fit more and overfit sooner.
+    k : int, default=5
+        Number of draws in the training bound. A larger value makes the bound tighter, costs proportionally
+        more, and trains the encoder less well, because its gradient has more noise relative to its size.
+    n_draws : int, default=200
+        Number of draws in prediction. A larger value is less noisy; the cost is proportional.
+    label_weight : float, default=20.0
+        Weight of log p(label | columns) relative to log p(columns). A larger value favours the prediction of
+        the label over the description of the columns.
+    use_mask : bool, default=True
+        Whether the encoder also reads the mask, so that it can distinguish missing from average values.
+    learning_rate : float, default=1e-3
+        A larger value trains faster and less reliably.
+    weight_decay : float, default=1e-3
+        Weight decay of the matrices. A larger value gives a smoother function.
+    batch_size : int, default=128
+        Maximum number of rows in a step. A larger value gives faster epochs with fewer, less noisy steps.
+    max_epochs : int, default=200
+        Maximum number of epochs.
+    patience : int, default=6
+        Epochs without a better validation loss before the learning rate is lowered and, the fourth time,
+        training ends. A larger value finds late improvements and takes longer.
+    device : str, default="auto"
+        "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+
+    See Also
+    --------
+    PartialVAE : Variational autoencoder with a set encoder.
+    PBiGAN : Adversarially trained encoder and decoder.
+    NeuMiss : A network without latent variables.
 
     Examples
     --------
@@ -137,44 +303,50 @@ class MIWAE(Method):
                 is_classes=isinstance(task, Classification),
                 d_latent=self.d_latent,
                 hidden=self.hidden,
-                # DEVIATION: the encoder reads the mask too, because a hidden cell is not an average one.
+                # DEVIATION: the encoder also reads the mask, because a missing value is not an average value.
                 use_mask=self.use_mask,
-                # DEVIATION: a fifth of the published draws, because more changed nothing.
+                # DEVIATION: a fifth of the published draws, because more draws changed nothing.
                 n_draws=self.n_draws,
             ).to(device)
 
         def loss(batch: Rows) -> Tensor:
             labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the rows hide their label from the encoder, because at the test all do. The
-            # bound holds for any q, so the label counts in it all the same.
-            seen = show_half(labels).expand_as(labels)
+            # DEVIATION: half of the rows hide their label from the encoder, because in prediction all do. The
+            # bound holds for any q, so it still includes these labels.
+            shown = draw_label_mask(labels)
             mean, scale = network.encode(
-                torch.cat([batch.values, labels * seen], dim=1), torch.cat([batch.mask, seen], dim=1)
+                torch.cat([batch.values, labels * shown], dim=1), torch.cat([batch.mask, shown], dim=1)
             )
             noise = torch.randn(len(mean), self.k, mean.shape[1], device=mean.device)
             z = mean[:, None] + scale[:, None] * noise
             columns, label = network.decode(z)
             ratio = network.log_ratio(batch.values, batch.mask, mean, scale, z, columns)
-            # DEVIATION: the label counts more than once, because one column among many is hardly learnt.
+            # DEVIATION: the label has a larger weight, because as one column of many it is hardly fitted.
             bound = label_bound(ratio, network.log_label(label, batch.target), self.label_weight)
             return -(batch.weight * bound).mean()
 
-        rows, valid_rows = judged(train, valid, device)
-        few = torch.as_tensor(rng.permutation(len(valid_rows))[:MOST_JUDGED], device=device)
-        judges = valid_rows.take(few)
+        rows, validation = train_and_validation_rows(train, valid, device)
+        sample = torch.as_tensor(rng.permutation(len(validation))[:MAX_VALIDATION_ROWS], device=device)
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
-        # DEVIATION: stopped by the validation rows' predictions, because the bound goes on rising long after.
-        history = train_network(self, network, [step], rows, judges, task, rng, progress)
+        # DEVIATION: early stopping on predictions of validation rows, because the bound keeps improving long
+        # after the predictions stop doing so.
+        history = train_network(self, network, [step], rows, validation.take(sample), task, rng, progress)
         return MIWAEPredictor(network, history)
 
     def _check(self) -> None:
         check_at_least(self, d_latent=1, hidden=1, k=1, n_draws=1, batch_size=1, max_epochs=1, patience=1)
         if not 0 < self.label_weight < math.inf:
-            raise ValueError(f"label_weight={self.label_weight!r} must be above 0.")
+            raise ValueError(f"label_weight must be positive and finite; got {self.label_weight!r}.")
 
 
 def importance_bound(log_ratio: Tensor) -> Tensor:
-    """log (1/K) Σ_k exp(log_ratio), (n,), of (n, K): a lower bound of log p on average, tighter for larger K.
+    """log (1/K) Σ_k exp(log_ratio), (n,), for log_ratio (n, K).
+
+    In expectation it is a lower bound of log p, which is tighter for larger K.
+
+    See Also
+    --------
+    label_bound : The bound with a weighted label.
 
     Examples
     --------
@@ -187,8 +359,8 @@ def importance_bound(log_ratio: Tensor) -> Tensor:
 def label_bound(log_ratio: Tensor, log_label: Tensor, label_weight: float) -> Tensor:
     """log p(x_o) + label_weight · log p(y | x_o), (n,), by importance sampling from the same draws.
 
-    The weight stands outside the sum over draws. Inside, p(y | z) to that power is no density: the model
-    would be paid for draws that copy the label's noise, and for a scale of the label that goes to zero.
+    The weight is applied outside the sum over draws. Inside, p(y | z) to that power is not a density: the
+    model could increase it by copying the noise of the label, or by letting the scale of the label vanish.
 
     Parameters
     ----------
@@ -199,11 +371,15 @@ def label_bound(log_ratio: Tensor, log_label: Tensor, label_weight: float) -> Te
     label_weight : float
         1 gives the bound of log p(x_o, y).
 
+    See Also
+    --------
+    importance_bound : The bound without the label.
+
     Examples
     --------
     >>> ratio, label = torch.zeros(1, 2), torch.full((1, 2), -3.0)
     >>> label_bound(ratio, label, 1.0), label_bound(ratio, label, 2.0)
     (tensor([-3.]), tensor([-6.]))
     """
-    cells = importance_bound(log_ratio)
-    return cells + label_weight * (importance_bound(log_ratio + log_label) - cells)
+    columns = importance_bound(log_ratio)
+    return columns + label_weight * (importance_bound(log_ratio + log_label) - columns)

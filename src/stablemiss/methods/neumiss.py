@@ -1,4 +1,4 @@
-"""NeuMiss: the best linear prediction for every mask, by a Neumann series with learnt weights.
+"""NeuMiss: the best linear prediction for every mask, by a Neumann series with trained weights.
 
 Le Morvan, Josse, Moreau, Scornet and Varoquaux, *NeuMiss networks: differentiable programming for supervised
 learning with missing values*, 2020; shared weights and a deep head as in Le Morvan, Josse, Scornet and
@@ -6,9 +6,9 @@ Varoquaux, *What's a good imputation to predict with missing values?*, 2021.
 
     h₀ = m ⊙ (x − μ),   h_{t+1} = m ⊙ (W h_t) + h₀   for t = 0 … depth − 1,   output = head(h_depth)
 
-For Gaussian columns and a linear target, W = I − ηΣ makes this tend to the Bayes predictor of every mask.
+For Gaussian columns and a linear target, this converges with W = I − ηΣ to the Bayes predictor of every mask.
 
-Deviations: Σ divided by its norm at the start; clipped gradients; stopped by validation.
+Deviations: Σ divided by its norm for the initial W; clipped gradients; early stopping on validation rows.
 """
 
 from __future__ import annotations
@@ -18,18 +18,79 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
-from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import Floats, MaskedData
-from stablemiss.networks import NeuMissNet
+from stablemiss.networks import MLP
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, adamw, to_device
+
+
+class NeuMissNet(nn.Module):
+    """h₀ = m ⊙ (x − μ), repeated h ← m ⊙ (W h) + h₀, then a linear or deep head.
+
+    The mask is the non-linearity: it multiplies after every linear map. With W = I − ηΣ the series converges
+    to Σ_oo⁻¹ (x_o − μ_o) / η, from which the best prediction of Gaussian columns follows for every mask.
+
+    Parameters
+    ----------
+    d, d_output : int
+        Number of columns and outputs.
+    depth : int
+        Number of terms of the series. More terms approximate the inverse better, but diverge if the norm of W
+        exceeds one.
+    hidden : sequence of int, default=()
+        Widths of the hidden layers of the head; an empty sequence makes it linear.
+
+    Shape
+    -----
+    values (n, d), mask (n, d) → outputs (n, d_output)
+
+    Examples
+    --------
+    >>> NeuMissNet(3, 1, depth=5)(torch.zeros(4, 3), torch.ones(4, 3)).shape
+    torch.Size([4, 1])
+    """
+
+    def __init__(self, d: int, d_output: int, depth: int, hidden: Sequence[int] = ()):
+        super().__init__()
+        self.config = {"d": d, "d_output": d_output, "depth": depth, "hidden": tuple(hidden)}
+        self.depth = depth
+        self.mean = nn.Parameter(torch.zeros(d))
+        self.weight = nn.Parameter(torch.empty(d, d))
+        nn.init.xavier_uniform_(self.weight, gain=0.5)
+        self.head = MLP([d, *hidden, d_output])
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        return self.head(self.series(values, mask))
+
+    def series(self, values: Tensor, mask: Tensor) -> Tensor:
+        """The last term h, (n, d), zero where missing."""
+        first = mask * (values - self.mean)
+        h = first
+        for _ in range(self.depth):
+            h = torch.addcmul(first, mask, h @ self.weight.T)
+        return h
+
+    def start_from(self, covariance: Tensor) -> None:
+        """Initialise W = I − Σ / ‖Σ‖, for which the series converges under every mask.
+
+        Parameters
+        ----------
+        covariance : (d, d)
+            Symmetric. Covariances estimated pair by pair from incomplete columns can have negative
+            eigenvalues. These are set to zero, because the series would diverge along them.
+        """
+        eigenvalues, eigenvectors = torch.linalg.eigh(covariance)
+        eigenvalues = eigenvalues.clamp_min(0.0) / eigenvalues.max().clamp_min(1e-12)
+        with torch.no_grad():
+            self.weight.copy_(torch.eye(len(covariance)) - (eigenvectors * eigenvalues) @ eigenvectors.T)
 
 
 class NeuMissPredictor(NetworkPredictor):
@@ -39,27 +100,36 @@ class NeuMissPredictor(NetworkPredictor):
 
 
 class NeuMiss(Method):
-    """A series of masked linear maps that unrolls each mask's best linear prediction.
+    """A network of masked linear maps that approximates the best linear prediction for each mask.
 
     Parameters
     ----------
-    depth : int
-        Terms of the series. More can follow stronger correlations, train less easily and cost in proportion.
-    hidden : sequence of int
-        Hidden layers of the head. None predicts linearly; one or two let it bend, and overfit sooner.
-    start : "data" or "random"
-        "data" begins with the series of the observed cells' covariance, "random" with small weights.
-    learning_rate : float
-        Larger learns faster and less surely.
-    weight_decay : float
-        Pull of W and of the head's matrices towards zero. More is smoother.
-    batch_size : int
-        More rows in a step: quicker epochs of fewer, steadier steps.
-    max_epochs, patience : int
-        Most passes over the rows, and passes without a better validation loss before the learning rate is
-        lowered and, the fourth time, training ends.
-    device : str
-        "cpu", "cuda" or "auto", for training.
+    depth : int, default=10
+        Number of terms of the series. More terms can represent stronger correlations; training is less stable
+        and the cost is proportional.
+    hidden : sequence of int, default=()
+        Widths of the hidden layers of the head. An empty sequence gives a linear head; one or two layers make
+        it non-linear, and it overfits sooner.
+    start : {"data", "random"}, default="data"
+        Initial W: "data" uses the covariance of the observed values, "random" small random weights.
+    learning_rate : float, default=2e-3
+        A larger value trains faster and less reliably.
+    weight_decay : float, default=1e-3
+        Weight decay of W and of the matrices of the head. A larger value gives a smoother function.
+    batch_size : int, default=128
+        Maximum number of rows in a step. A larger value gives faster epochs with fewer, less noisy steps.
+    max_epochs : int, default=200
+        Maximum number of epochs.
+    patience : int, default=6
+        Epochs without a better validation loss before the learning rate is lowered and, the fourth time,
+        training ends. A larger value finds late improvements and takes longer.
+    device : str, default="auto"
+        "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+
+    See Also
+    --------
+    PartialVAE, MIWAE, PBiGAN : Latent-variable models of columns and label.
+    StableMiss : Generates the parameters of the predictor from the mask.
 
     Examples
     --------
@@ -108,37 +178,38 @@ class NeuMiss(Method):
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> NeuMissPredictor:
         if self.start not in ("data", "random"):
-            raise ValueError(f'start={self.start!r} is unknown; choose "data" or "random".')
+            raise ValueError(f"start must be 'data' or 'random'; got {self.start!r}.")
         check_at_least(self, depth=0, batch_size=1, max_epochs=1, patience=1)
         check_widths(self, "hidden")
         device = to_device(self.device)
         with torch_randomness(rng):
             network = NeuMissNet(train.n_columns, task.d_output, self.depth, tuple(self.hidden))
         if self.start == "data":
-            # DEVIATION: divided by ‖Σ‖, not by half of it as in the 2021 code, because that series swings for
-            # ever along the largest direction.
+            # DEVIATION: divided by ‖Σ‖, not by half of it as in the 2021 code, because that series oscillates
+            # without converging along the largest eigenvector.
             network.start_from(torch.from_numpy(pairwise_covariance(train)).float())
         network.to(device)
 
         def loss(batch: Rows) -> Tensor:
             return (batch.weight * task.row_loss(network(batch.values, batch.mask), batch.target)).mean()
 
-        rows, judges = judged(train, valid, device)
+        rows, validation = train_and_validation_rows(train, valid, device)
         step = Step(
             loss,
             list(network.parameters()),
             adamw(self.learning_rate, self.weight_decay),
-            # DEVIATION: clipped, because a W of large norm grows with every term of the series, and so does
-            # its gradient.
+            # DEVIATION: clipped, because if the norm of W is large, every term of the series and its gradient
+            # grow.
             clip=1.0,
         )
-        # DEVIATION: stopped on validation rows, with three cuts of the learning rate, because it overfits.
-        history = train_network(self, network, [step], rows, judges, task, rng, progress)
+        # DEVIATION: early stopping on validation rows, with three reductions of the learning rate, because
+        # the network overfits.
+        history = train_network(self, network, [step], rows, validation, task, rng, progress)
         return NeuMissPredictor(network, history)
 
 
 def pairwise_covariance(data: MaskedData) -> Floats:
-    """Covariances (d, d), each over the rows that have both columns; zero where none has."""
+    """Covariances (d, d), each over the rows where both columns are observed; zero if there are none."""
     centred = np.where(data.mask, data.values - data.column_means(), 0.0)
     weight = data.weight[:, None]
     both = data.mask.T.astype(np.float64) @ (weight * data.mask)

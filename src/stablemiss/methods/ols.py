@@ -1,4 +1,4 @@
-"""Least squares on mean-imputed columns: the plainest answer to holes, the best on independent columns."""
+"""Least squares on mean-imputed columns: the simplest baseline, and optimal for independent columns."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ from stablemiss.tasks import Task
 class OLS(Method):
     """Weighted least squares after mean imputation; for classes, multinomial logistic regression.
 
-    Where the columns are independent this is the best possible predictor of a linear target under every
-    mask, so whatever a clever method loses to it there is the price of the cleverness. Where columns are
-    correlated, one coefficient per column has to serve every mask, and does so badly once the missingness
+    If the columns are independent, this is the best predictor of a linear target under every mask, so the gap
+    of another method to OLS there shows the cost of its flexibility. If the columns are correlated, the best
+    coefficients depend on the mask; a single set of coefficients becomes inaccurate when the missingness
     changes.
 
     Parameters
     ----------
-    inputs : "mean" or "mask"
-        "mean" sees the columns alone, hidden cells at their column's mean. "mask" sees the mask beside
-        them: each column gets its own best constant to impute, which helps if being hidden tells something
-        about the target and hurts when the missingness changes.
-    ridge : float
-        Penalty on the squared coefficients, per row. Raising it shrinks them towards zero; the default
-        only makes collinear columns, and more columns than rows, solvable. Logistic regression has
-        scikit-learn's penalty (``C=1``) instead, since separable classes have no finite optimum.
+    inputs : {"mean", "mask"}, default="mean"
+        "mean" uses the columns with missing values replaced by the column mean. "mask" adds the mask, which
+        fits the imputed constant of each column. This helps if the missingness is informative about the
+        target, and hurts when the missingness changes.
+    ridge : float, default=1e-6
+        Penalty on the squared coefficients, per row. A larger value shrinks them towards zero; the default
+        only makes problems with collinear columns, or more columns than rows, solvable. Logistic regression
+        uses scikit-learn's penalty (``C=1``) instead, because separable classes have no finite optimum.
+
+    See Also
+    --------
+    DWR, SRDO : The same regression with learnt row weights.
 
     Examples
     --------
@@ -52,11 +56,11 @@ class OLS(Method):
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
         if self.inputs not in ("mean", "mask"):
-            raise ValueError(f'OLS takes inputs="mean" or inputs="mask", but got {self.inputs!r}.')
+            raise ValueError(f"inputs must be 'mean' or 'mask'; got {self.inputs!r}.")
         check_at_least(self, ridge=0.0)
-        # Nothing is chosen on the validation rows, so they count as data too.
+        # No parameter is chosen on validation rows, so they are training rows too.
         data = join(train, valid)
-        center, use_mask = data.column_means(), self.inputs == "mask"
-        inputs = design(data.values, data.mask, center, use_mask)
+        means, use_mask = data.column_means(), self.inputs == "mask"
+        inputs = design(data.values, data.mask, means, use_mask)
         coefficients, intercept = regress(inputs, data.target, data.weight, task, self.ridge)
-        return LinearPredictor(center, coefficients, intercept, use_mask)
+        return LinearPredictor(means, coefficients, intercept, use_mask)

@@ -1,16 +1,17 @@
-"""P-BiGAN: encoder and decoder trained so that a critic cannot tell their pairs apart, on incomplete rows.
+"""P-BiGAN: encoder and decoder trained on incomplete rows until a critic cannot distinguish their pairs.
 
 Li and Marlin, *Learning from irregularly-sampled time series: a missing data perspective*, 2020.
 
-    real pair (x ⊙ m, E(x ⊙ m)),   made pair (G(z) ⊙ m′, z),   z ~ N(0, I), m′ the mask of another row
+    real pair (x ⊙ m, E(x ⊙ m)),   generated pair (G(z) ⊙ m′, z),   z ~ N(0, I), m′ the mask of another row
 
-    critic            min  −E D(real) + E D(made) + penalty · E (‖∇D‖ − 1)²
-    encoder, decoder  min   E D(real) − E D(made) + λ · ‖m ⊙ (x − G(E(x ⊙ m)))‖²
+    critic            min  −E D(real) + E D(generated) + penalty · E (‖∇D‖ − 1)²
+    encoder, decoder  min   E D(real) − E D(generated) + λ · ‖m ⊙ (x − G(E(x ⊙ m)))‖²
 
-The target is a further column. Prediction: hide it, and average G(E(·)) at its place over draws of the code.
+The target is one more column. Prediction: hide it, and average its decoded value G(E(·)) over draws of the
+code.
 
-Deviations: learning rate 1e-3; plain layers that read the mask; half of the labels hidden; the label counts
-as much as all columns; constant λ; stopped by validation rows.
+Deviations: learning rate 1e-3; plain layers that read the mask; half of the labels hidden; the label weighs
+as much as all columns; constant λ; early stopping on validation rows.
 """
 
 from __future__ import annotations
@@ -20,18 +21,136 @@ from functools import partial
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
-from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.networks import PBiGANNet, label_columns, show_half
+from stablemiss.networks import MLP, draw_label_mask, label_columns, mean_over_draws, start_at_mean
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, to_device
+
+# Width of the embeddings of row and code in the critic.
+D_EMBEDDING = 64
+
+
+class PairCritic(nn.Module):
+    """Critic of pairs of an incomplete row and a code: embeds both, then maps both embeddings to a number.
+
+    Parameters
+    ----------
+    d, d_latent : int
+        Width of the row (with its mask) and of the code.
+    hidden : int
+        Width of the hidden layer that reads both embeddings.
+
+    Shape
+    -----
+    row (n, d), z (n, d_latent) → (n,)
+    """
+
+    def __init__(self, d: int, d_latent: int, hidden: int):
+        super().__init__()
+        self.row, self.code = (
+            nn.Sequential(nn.Linear(width, D_EMBEDDING), nn.LayerNorm(D_EMBEDDING), nn.LeakyReLU(0.2))
+            for width in (d, d_latent)
+        )
+        self.both = nn.Sequential(nn.Linear(2 * D_EMBEDDING, hidden), nn.LeakyReLU(0.2), nn.Linear(hidden, 1))
+
+    def forward(self, row: Tensor, z: Tensor) -> Tensor:
+        return self.both(torch.cat([self.row(row), self.code(z)], dim=1))[:, 0]
+
+
+class PBiGANNet(nn.Module):
+    """Encoder, decoder and critic. Predictions use only the encoder and the decoder.
+
+    Parameters
+    ----------
+    d, d_output : int
+        Number of feature and label columns.
+    is_classes : bool
+        Whether labels are classes, decoded to log-odds.
+    d_latent : int
+        Length of the code.
+    hidden : sequence of int
+        Widths of the hidden layers of the encoder and, reversed, of the decoder.
+    d_critic : int
+        Width of the critic.
+    use_mask : bool
+        Whether encoder and critic read the mask in addition to the zero-filled values.
+    n_draws : int
+        Number of draws of the code used for a prediction; the same draws for all rows.
+
+    Shape
+    -----
+    values (n, d), mask (n, d) → outputs (n, d_output)
+    """
+
+    draws: Tensor
+
+    def __init__(
+        self,
+        d: int,
+        d_output: int,
+        is_classes: bool,
+        d_latent: int,
+        hidden: Sequence[int],
+        d_critic: int,
+        use_mask: bool,
+        n_draws: int,
+    ):
+        super().__init__()
+        self.config = {
+            "d": d,
+            "d_output": d_output,
+            "is_classes": is_classes,
+            "d_latent": d_latent,
+            "hidden": tuple(hidden),
+            "d_critic": d_critic,
+            "use_mask": use_mask,
+            "n_draws": n_draws,
+        }
+        self.d, self.d_output, self.is_classes, self.use_mask = d, d_output, is_classes, use_mask
+        width = d + d_output
+        d_row = width * (1 + use_mask)
+        self.encoder = MLP([d_row, *hidden, 2 * d_latent])
+        self.decoder = MLP([d_latent, *reversed(hidden), width])
+        self.critic = PairCritic(d_row, d_latent, d_critic)
+        start_at_mean(self.decoder, slice(d, width))
+        self.register_buffer("draws", torch.randn(n_draws, d_latent))
+
+    def row(self, columns: Tensor, mask: Tensor) -> Tensor:
+        """Input of encoder and critic from columns and labels (n, d + d_output): zero where missing."""
+        return torch.cat([columns * mask, mask], dim=1) if self.use_mask else columns * mask
+
+    def encode(self, row: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and scale of the code, each (n, d_latent)."""
+        mean, scale = self.encoder(row).chunk(2, dim=1)
+        return mean, nn.functional.softplus(scale)
+
+    def columns(self, z: Tensor) -> Tensor:
+        """Decoded columns and labels for the critic, (n, d + d_output); classes as probabilities."""
+        decoded = self.decoder(z)
+        if not self.is_classes:
+            return decoded
+        return torch.cat([decoded[:, : self.d], decoded[:, self.d :].softmax(dim=1)], dim=1)
+
+    def generator_parameters(self) -> list[nn.Parameter]:
+        """Parameters of encoder and decoder."""
+        return [*self.encoder.parameters(), *self.decoder.parameters()]
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        no_label = values.new_zeros(len(values), self.d_output)
+        mean, scale = self.encode(
+            self.row(torch.cat([values, no_label], dim=1), torch.cat([mask, no_label], dim=1))
+        )
+        labels = self.decoder(mean[:, None] + scale[:, None] * self.draws)[..., self.d :]
+        weight = values.new_full((len(values), len(self.draws)), 1 / len(self.draws))
+        return mean_over_draws(labels, weight, self.is_classes)
 
 
 class PBiGANPredictor(NetworkPredictor):
@@ -41,29 +160,48 @@ class PBiGANPredictor(NetworkPredictor):
 
 
 class PBiGAN(Method):
-    """An encoder and a decoder that a critic cannot tell apart, with the label as one more column.
+    """An encoder and a decoder trained against a critic, with the label as one more column.
 
     Parameters
     ----------
-    d_latent : int
-        Length of the code. At most half the columns is usual; more keep more of a row.
-    hidden : sequence of int
-        Hidden layers of the encoder and, in reverse, of the decoder.
-    d_critic : int
-        Units of the critic.
-    reconstruction : float
-        λ, how much getting back what was observed, label included, counts beside deceiving the critic.
-        More predicts better, less generates better.
-    penalty : float
-        How strictly the critic's slope is held at one.
-    critic_steps : int
-        Steps of the critic for each one of encoder and decoder. More judge better and cost in proportion.
-    use_mask : bool
-        Whether encoder and critic read the mask too.
-    n_draws : int
-        Draws of the code behind a prediction.
-    learning_rate, batch_size, max_epochs, patience, device
-        As in `NeuMiss`.
+    d_latent : int, default=25
+        Length of the code. At most half the number of columns is usual; a larger value keeps more information
+        about a row.
+    hidden : sequence of int, default=(128, 128)
+        Widths of the hidden layers of the encoder and, reversed, of the decoder. Wider layers fit more and
+        overfit sooner.
+    d_critic : int, default=128
+        Width of the critic. A wider critic distinguishes pairs better and costs more.
+    reconstruction : float, default=10.0
+        λ, the weight of the reconstruction error of observed values and label relative to the adversarial
+        loss. A larger value predicts better, a smaller value generates better.
+    penalty : float, default=10.0
+        Weight of the gradient penalty, which keeps the slope of the critic near one. A larger value keeps it
+        closer.
+    critic_steps : int, default=5
+        Number of steps of the critic per step of encoder and decoder. A larger value trains the critic
+        better; the cost is proportional.
+    use_mask : bool, default=True
+        Whether encoder and critic also read the mask.
+    n_draws : int, default=20
+        Number of draws of the code in prediction. A larger value is less noisy and slower.
+    learning_rate : float, default=1e-3
+        A larger value trains faster and less reliably.
+    batch_size : int, default=128
+        Maximum number of rows in a step. A larger value gives faster epochs with fewer, less noisy steps.
+    max_epochs : int, default=200
+        Maximum number of epochs.
+    patience : int, default=8
+        Epochs without a better validation loss before the learning rate is lowered and, the fourth time,
+        training ends. A larger value finds late improvements and takes longer.
+    device : str, default="auto"
+        "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+
+    See Also
+    --------
+    PartialVAE : Variational autoencoder with a set encoder.
+    MIWAE : Importance-weighted bound with a Student-t decoder.
+    NeuMiss : A network without latent variables.
 
     Examples
     --------
@@ -87,7 +225,7 @@ class PBiGAN(Method):
     }
 
     # DEVIATION: learning_rate=1e-3, published 1e-4 for 2,000 epochs, because runs here last tens of epochs.
-    # It is cut three times before the end.
+    # It is lowered three times before the end.
     brief: ClassVar[Mapping[str, Any]] = {
         "d_latent": 4,
         "hidden": (32,),
@@ -134,7 +272,8 @@ class PBiGAN(Method):
         device = to_device(self.device)
         with torch_randomness(rng):
             # DEVIATION: plain layers without inverse autoregressive flow, and the mask as an input, because
-            # tables are no images and an encoder blind to the mask takes holes for averages.
+            # rows of tables are simpler than images, and an encoder that does not read the mask takes missing
+            # values for averages.
             network = PBiGANNet(
                 d=train.n_columns,
                 d_output=task.d_output,
@@ -147,44 +286,44 @@ class PBiGAN(Method):
             ).to(device)
 
         def pairs(batch: Rows) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-            """The real and the made pair of row and code; the label is hidden in half of the rows of each."""
+            """Real and generated pair of row and code; half of the rows of each hide their label."""
             labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the rows hide their label from the encoder, because at the test all do.
-            mask = torch.cat([batch.mask, show_half(labels).expand_as(labels)], dim=1)
+            # DEVIATION: half of the rows hide their label from the encoder, because in prediction all do.
+            mask = torch.cat([batch.mask, draw_label_mask(labels)], dim=1)
             real = network.row(torch.cat([batch.values, labels], dim=1), mask)
             mean, scale = network.encode(real)
             z = torch.randn_like(mean)
-            # PAPER: masks of made rows are those of other training rows.
-            made = network.row(network.columns(z), mask[torch.randperm(len(mask), device=mask.device)])
-            return (real, mean + scale * torch.randn_like(mean)), (made, z)
+            # PAPER: generated rows have the masks of other training rows.
+            generated = network.row(network.columns(z), mask[torch.randperm(len(mask), device=mask.device)])
+            return (real, mean + scale * torch.randn_like(mean)), (generated, z)
 
         def critic_loss(batch: Rows) -> Tensor:
             with torch.no_grad():
-                real, made = pairs(batch)
-            fooled = (batch.weight * (network.critic(*made) - network.critic(*real))).mean()
-            return fooled + self.penalty * gradient_penalty(network.critic, real, made)
+                real, generated = pairs(batch)
+            difference = (batch.weight * (network.critic(*generated) - network.critic(*real))).mean()
+            return difference + self.penalty * gradient_penalty(network.critic, real, generated)
 
         def generator_loss(batch: Rows) -> Tensor:
-            real, made = pairs(batch)
-            told = (batch.weight * (network.critic(*real) - network.critic(*made))).mean()
+            real, generated = pairs(batch)
+            adversarial = (batch.weight * (network.critic(*real) - network.critic(*generated))).mean()
             decoded = network.decoder(real[1])
             columns, label = decoded[:, : train.n_columns], decoded[:, train.n_columns :]
-            missed = (batch.mask * (batch.values - columns).square()).sum(dim=1) / train.n_columns
-            # DEVIATION: the label counts as much as all columns together, and also where it was hidden from
-            # the encoder, because as one column of many it is hardly learnt.
-            back = (batch.weight * (missed + task.row_loss(label, batch.target))).mean()
-            # DEVIATION: λ does not change in the course of training, because the published schedule leaves it
-            # at zero for 100 epochs, longer than most runs here last.
-            return told + self.reconstruction * back
+            column_loss = (batch.mask * (batch.values - columns).square()).sum(dim=1) / train.n_columns
+            # DEVIATION: the label weighs as much as all columns together, including labels hidden from the
+            # encoder, because as one column of many it is hardly fitted.
+            reconstruction = (batch.weight * (column_loss + task.row_loss(label, batch.target))).mean()
+            # DEVIATION: λ is constant, because the published schedule keeps it at zero for 100 epochs, which
+            # is longer than most runs here.
+            return adversarial + self.reconstruction * reconstruction
 
         adam = partial(torch.optim.Adam, lr=self.learning_rate, betas=(0.5, 0.9))
-        rows, judges = judged(train, valid, device)
-        # DEVIATION: stopped by the validation rows' predictions, because these are what is asked for.
+        rows, validation = train_and_validation_rows(train, valid, device)
+        # DEVIATION: early stopping on predictions of validation rows, because predictions are the goal.
         steps = [
             Step(critic_loss, list(network.critic.parameters()), adam),
-            Step(generator_loss, network.generators(), adam, every=self.critic_steps),
+            Step(generator_loss, network.generator_parameters(), adam, every=self.critic_steps),
         ]
-        history = train_network(self, network, steps, rows, judges, task, rng, progress)
+        history = train_network(self, network, steps, rows, validation, task, rng, progress)
         return PBiGANPredictor(network, history)
 
     def _check(self) -> None:
@@ -204,13 +343,15 @@ class PBiGAN(Method):
 
 
 def gradient_penalty(
-    critic: Callable[[Tensor, Tensor], Tensor], real: tuple[Tensor, Tensor], made: tuple[Tensor, Tensor]
+    critic: Callable[[Tensor, Tensor], Tensor],
+    real: tuple[Tensor, Tensor],
+    generated: tuple[Tensor, Tensor],
 ) -> Tensor:
-    """Mean of (‖∇D‖ − 1)² between each real and each made pair, the norm over row and code together.
+    """Mean of (‖∇D‖ − 1)² at random points between real and generated pairs; norm over row and code.
 
     Examples
     --------
-    A linear critic of slope one pays nothing:
+    The penalty of a linear critic of slope one is zero:
 
     >>> pair = torch.zeros(4, 3), torch.zeros(4, 2)
     >>> gradient_penalty(lambda row, z: row[:, 0], pair, pair).item()
@@ -218,7 +359,8 @@ def gradient_penalty(
     """
     share = torch.rand(len(real[0]), 1, device=real[0].device)
     between = [
-        (share * left + (1 - share) * right).requires_grad_() for left, right in zip(real, made, strict=True)
+        (share * left + (1 - share) * right).requires_grad_()
+        for left, right in zip(real, generated, strict=True)
     ]
     slopes = torch.autograd.grad(critic(*between).sum(), between, create_graph=True, allow_unused=True)
     squares = [slope.square().sum(dim=1) for slope in slopes if slope is not None]

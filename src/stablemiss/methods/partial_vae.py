@@ -1,4 +1,4 @@
-"""Partial VAE: a variational autoencoder whose encoder takes any set of observed cells, the label among them.
+"""Partial VAE: a variational autoencoder whose encoder takes any set of observed values, including the label.
 
 Ma, Tschiatschek, Palla, Hernández-Lobato, Nowozin and Zhang, *EDDI: Efficient dynamic discovery of high-value
 information with partial VAE*, 2019; the "PNP" encoder.
@@ -7,10 +7,11 @@ information with partial VAE*, 2019; the "PNP" encoder.
 
     loss = KL(q ‖ N(0, I)) + Σ_d m_d (x_d − x̂_d)² / (2 noise)   over columns and label
 
-Prediction: encode the observed cells without the label, average the decoded label over draws of z.
+Prediction: encode the observed values without the label, and average the decoded label over draws of z.
 
-Deviations: d_latent 40 and d_code 100; label_noise a tenth of noise; drop 0; draws common to all rows;
-half of the labels hidden; no sigmoid; hidden labels count; cross-entropy of classes; stopped by validation.
+Deviations: d_latent 40 and d_code 100; label_noise a tenth of noise; drop 0; the same draws for all rows;
+half of the labels hidden; no sigmoid; hidden labels in the loss; cross-entropy of classes; early stopping on
+validation rows.
 """
 
 from __future__ import annotations
@@ -19,21 +20,148 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
-from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.networks import PartialVAENet, gaussian_divergence, label_columns, show_half
+from stablemiss.networks import (
+    MLP,
+    draw_label_mask,
+    label_columns,
+    mean_over_draws,
+    predict_in_chunks,
+    start_at_mean,
+)
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, adamw, to_device
 
-# A variance below this is none: in single precision the divergence is lost beside the misfit.
-LEAST_NOISE = 1e-12
+# Minimum variance: below it, the KL divergence is lost to rounding beside the reconstruction error.
+MIN_NOISE = 1e-12
+
+
+class PointNet(nn.Module):
+    """Code of a set of observed values: the sum of a common map of each value, independent of their order.
+
+    Value d is described by s_d = (x_d, x_d F_d, b_d) with trained F_d and b_d of its column. The code is
+    Σ_d m_d h(s_d), h(s) = relu(A s + a).
+
+    Parameters
+    ----------
+    d : int
+        Number of columns.
+    d_column : int
+        Length of F_d. A larger value distinguishes columns better.
+    d_code : int
+        Length of the code, which carries all information about a row.
+
+    Shape
+    -----
+    values (n, d), mask (n, d) → (n, d_code)
+
+    Examples
+    --------
+    >>> PointNet(3, d_column=4, d_code=8)(torch.zeros(5, 3), torch.ones(5, 3)).shape
+    torch.Size([5, 8])
+    """
+
+    def __init__(self, d: int, d_column: int, d_code: int):
+        super().__init__()
+        self.column = nn.Parameter(torch.randn(d, d_column))
+        self.shift = nn.Parameter(torch.randn(d, 1))
+        self.map = nn.Linear(d_column + 2, d_code)
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        # A s_d + a = x_d (A₀ + A_F F_d) + (A_b b_d + a): two vectors per column, the same for all rows.
+        by_value, by_column, by_shift = self.map.weight.split([1, self.column.shape[1], 1], dim=1)
+        slope = by_value.T + self.column @ by_column.T
+        offset = self.shift @ by_shift.T + self.map.bias
+        codes = torch.addcmul(offset, values[:, :, None], slope).relu()
+        return torch.einsum("nd,ndc->nc", mask, codes)
+
+
+class PartialVAENet(nn.Module):
+    """q(z | observed values) from a `PointNet`, and a decoder from z to all columns and the label.
+
+    Parameters
+    ----------
+    d, d_output : int
+        Number of feature and label columns.
+    is_classes : bool
+        Whether decoded labels are log-odds of classes.
+    d_column, d_code, d_latent : int
+        Lengths of the description of a column, of the code of the observed set, and of z.
+    encoder, decoder : sequence of int
+        Widths of the hidden layers between code and z, and between z and columns.
+    n_draws : int
+        Number of draws of z over which a prediction is averaged; the same draws for all rows.
+
+    Shape
+    -----
+    values (n, d), mask (n, d) → outputs (n, d_output)
+    """
+
+    draws: Tensor
+
+    def __init__(
+        self,
+        d: int,
+        d_output: int,
+        is_classes: bool,
+        d_column: int,
+        d_code: int,
+        d_latent: int,
+        encoder: Sequence[int],
+        decoder: Sequence[int],
+        n_draws: int,
+    ):
+        super().__init__()
+        self.config = {
+            "d": d,
+            "d_output": d_output,
+            "is_classes": is_classes,
+            "d_column": d_column,
+            "d_code": d_code,
+            "d_latent": d_latent,
+            "encoder": tuple(encoder),
+            "decoder": tuple(decoder),
+            "n_draws": n_draws,
+        }
+        self.d, self.d_output, self.is_classes, self.d_code = d, d_output, is_classes, d_code
+        self.max_width = max(d + d_output, *decoder, d_latent)
+        self.cells = PointNet(d + d_output, d_column, d_code)
+        self.to_latent = MLP([d_code, *encoder, 2 * d_latent])
+        self.decoder = MLP([d_latent, *decoder, d + d_output])
+        start_at_mean(self.decoder, slice(d, None))
+        self.register_buffer("draws", torch.randn(n_draws, d_latent))
+
+    def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and log variance of z, each (n, d_latent), from columns and labels (n, d + d_output)."""
+        # PAPER: the sum over the set passes through g = relu before the layers. It is omitted here, because
+        # all terms of the sum are non-negative.
+        mean, log_variance = self.to_latent(self.cells(values, mask)).chunk(2, dim=1)
+        return mean, log_variance.clamp(-12, 6)
+
+    def decode(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Columns (…, d) and labels (…, d_output) for z (…, d_latent)."""
+        columns = self.decoder(z)
+        return columns[..., : self.d], columns[..., self.d :]
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        # The values of a row in the encoder, and its draws in the decoder.
+        per_row = max((self.d + self.d_output) * self.d_code, len(self.draws) * self.max_width)
+        return predict_in_chunks(self._predict, values, mask, per_row)
+
+    def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
+        no_label = values.new_zeros(len(values), self.d_output)
+        mean, log_variance = self.encode(*(torch.cat([table, no_label], dim=1) for table in (values, mask)))
+        z = mean[:, None] + (0.5 * log_variance).exp()[:, None] * self.draws
+        weight = values.new_full((len(values), len(self.draws)), 1 / len(self.draws))
+        return mean_over_draws(self.decode(z)[1], weight, self.is_classes)
 
 
 class PartialVAEPredictor(NetworkPredictor):
@@ -43,30 +171,53 @@ class PartialVAEPredictor(NetworkPredictor):
 
 
 class PartialVAE(Method):
-    """A variational autoencoder over any set of observed cells, the label being one more column.
+    """A variational autoencoder of any set of observed values, with the label as one more column.
 
     Parameters
     ----------
-    d_latent : int
-        Hidden numbers that explain a row. As many as the columns have directions of their own; more cost
-        little, since those that explain nothing are left at their prior.
-    d_code, d_column : int
-        Length of the code of the observed set, and of the description of each column in it. All that is
-        known about a row passes through the code; cost grows with columns × d_code.
-    encoder, decoder : sequence of int
-        Hidden layers. More fit more and overfit sooner.
-    noise, label_noise : float
-        Variance of columns and label around what is decoded, in units of theirs. Less makes z keep more of
-        them; a small label_noise makes the label count more beside the columns. A class counts as if it had
-        been seen 1 / (2 label_noise) times.
-    drop : float
-        Largest chance with which each observed cell is hidden in training besides: it is drawn between 0
-        and 1 for each cell and cut here. More prepares for heavier missingness, and costs accuracy under
-        the masks of training.
-    n_draws : int
-        Draws of z over which a prediction is averaged. More is steadier and slower.
-    learning_rate, weight_decay, batch_size, max_epochs, patience, device
-        As in `NeuMiss`.
+    d_latent : int, default=40
+        Length of the latent code z of a row. It should be at least the intrinsic dimension of the columns; a
+        larger value costs little, because dimensions that explain nothing stay at their prior.
+    d_code : int, default=100
+        Length of the code of the observed set, which carries all information about a row. The cost grows with
+        columns × d_code.
+    d_column : int, default=10
+        Length of the description of each column. A larger value distinguishes columns better.
+    encoder : sequence of int, default=(500, 200)
+        Widths of the hidden layers between code and z. More layers fit more and overfit sooner.
+    decoder : sequence of int, default=(50, 100)
+        Widths of the hidden layers between z and columns. More layers fit more and overfit sooner.
+    noise : float, default=0.02
+        Variance of the columns around their decoded values, in units of their variance. With a smaller value
+        z keeps more information about the columns.
+    label_noise : float, default=0.002
+        The same for the label. A smaller value gives the label more weight relative to the columns. The loss
+        of a class is multiplied by 1 / (2 label_noise).
+    drop : float, default=0.0
+        Mask augmentation in training: each observed value is hidden with a probability drawn between 0 and 1
+        and capped at `drop`. A larger value prepares for more missing values and costs accuracy under the
+        training masks.
+    n_draws : int, default=50
+        Number of draws of z over which a prediction is averaged. A larger value is less noisy and slower.
+    learning_rate : float, default=1e-3
+        A larger value trains faster and less reliably.
+    weight_decay : float, default=1e-3
+        Weight decay of the matrices. A larger value gives a smoother function.
+    batch_size : int, default=128
+        Maximum number of rows in a step. A larger value gives faster epochs with fewer, less noisy steps.
+    max_epochs : int, default=200
+        Maximum number of epochs.
+    patience : int, default=6
+        Epochs without a better validation loss before the learning rate is lowered and, the fourth time,
+        training ends. A larger value finds late improvements and takes longer.
+    device : str, default="auto"
+        "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+
+    See Also
+    --------
+    MIWAE : Importance-weighted bound with a Student-t decoder.
+    PBiGAN : Adversarially trained encoder and decoder.
+    NeuMiss : A network without latent variables.
 
     Examples
     --------
@@ -91,11 +242,11 @@ class PartialVAE(Method):
         "learning_rate": Range(3e-4, 3e-3, log=True),
     }
 
-    # DEVIATION: d_latent=40 and d_code=100, published 10 and 20, because twenty numbers cannot hold fifty
-    # columns, and directions of z that explain nothing cost little.
-    # DEVIATION: label_noise=0.002, a tenth of noise, where one variance of 0.02 is published for all columns,
-    # because the label as one column of many would hardly count.
-    # DEVIATION: drop=0, published 0.7, because it costs accuracy under the masks of training.
+    # DEVIATION: d_latent=40 and d_code=100, published 10 and 20, because a code of length 20 cannot represent
+    # fifty columns, and dimensions of z that explain nothing cost little.
+    # DEVIATION: label_noise=0.002, a tenth of noise, published 0.02 for all columns, because the label as one
+    # column of many would have almost no weight.
+    # DEVIATION: drop=0, published 0.7, because it costs accuracy under the training masks.
     brief: ClassVar[Mapping[str, Any]] = {
         "d_latent": 4,
         "d_code": 20,
@@ -154,7 +305,8 @@ class PartialVAE(Method):
                 d_latent=self.d_latent,
                 encoder=tuple(self.encoder),
                 decoder=tuple(self.decoder),
-                # DEVIATION: the same draws of z for every row and call, because predictions should repeat.
+                # DEVIATION: the same draws of z for every row and call, because predictions should be
+                # reproducible.
                 n_draws=self.n_draws,
             ).to(device)
 
@@ -162,37 +314,52 @@ class PartialVAE(Method):
             keep = self._keep(batch.mask)
             mask = batch.mask * keep
             labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the rows hide their label from the encoder, because at the test all do.
-            seen = show_half(labels).expand_as(labels)
+            # DEVIATION: half of the rows hide their label from the encoder, because in prediction all do.
+            shown = draw_label_mask(labels)
             mean, log_variance = network.encode(
-                torch.cat([batch.values * mask, labels * seen], dim=1), torch.cat([mask, seen], dim=1)
+                torch.cat([batch.values * mask, labels * shown], dim=1), torch.cat([mask, shown], dim=1)
             )
             z = mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
             # DEVIATION: decoded without a sigmoid, because columns are standardised, not scaled to 0 … 1.
             columns, label = network.decode(z)
-            # PAPER: −log N(x; x̂, noise) of what the encoder saw.
-            missed = (mask * (batch.values - columns).square()).sum(dim=1) / (2 * self.noise)
-            # DEVIATION: the label counts also where it was hidden, because that is what is to be learnt.
-            # DEVIATION: for classes −log p(label | z) takes the place of the squared error, because they have
-            # no variance. Divided by 2 label_noise, each label counts as if it had been seen 250 times.
-            wrong = task.row_loss(label, batch.target) / (2 * self.label_noise)
-            return (batch.weight * (gaussian_divergence(mean, log_variance) + missed + wrong)).mean()
+            # PAPER: −log N(x; x̂, noise) of the values that the encoder read.
+            column_loss = (mask * (batch.values - columns).square()).sum(dim=1) / (2 * self.noise)
+            # DEVIATION: the loss includes labels hidden from the encoder, because predicting these is the
+            # task.
+            # DEVIATION: for classes −log p(label | z) replaces the squared error, because classes have no
+            # variance. By default it is multiplied by 1 / (2 label_noise) = 250.
+            label_loss = task.row_loss(label, batch.target) / (2 * self.label_noise)
+            return (
+                batch.weight * (gaussian_divergence(mean, log_variance) + column_loss + label_loss)
+            ).mean()
 
-        rows, judges = judged(train, valid, device)
-        # DEVIATION: stopped by the validation rows' predictions, because the bound goes on rising long after.
+        rows, validation = train_and_validation_rows(train, valid, device)
+        # DEVIATION: early stopping on predictions of validation rows, because the bound keeps improving long
+        # after the predictions stop doing so.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
-        history = train_network(self, network, [step], rows, judges, task, rng, progress)
+        history = train_network(self, network, [step], rows, validation, task, rng, progress)
         return PartialVAEPredictor(network, history)
 
     def _keep(self, mask: Tensor) -> Tensor:
-        """1 where a cell is not dropped besides, of the shape of `mask`."""
-        chance = torch.rand_like(mask).clamp_max(self.drop)
-        return (torch.rand_like(mask) >= chance).to(mask)
+        """Random mask of the shape of `mask`, 0 where mask augmentation hides a value."""
+        probability = torch.rand_like(mask).clamp_max(self.drop)
+        return (torch.rand_like(mask) >= probability).to(mask)
 
     def _check(self) -> None:
         check_at_least(self, d_latent=1, d_code=1, d_column=1, n_draws=1)
         check_at_least(self, batch_size=1, max_epochs=1, patience=1)
-        check_at_least(self, noise=LEAST_NOISE, label_noise=LEAST_NOISE)
+        check_at_least(self, noise=MIN_NOISE, label_noise=MIN_NOISE)
         check_widths(self, "encoder", "decoder")
         if not 0 <= self.drop <= 1:
-            raise ValueError(f"drop={self.drop!r} is a chance; give a number from 0 to 1.")
+            raise ValueError(f"drop must be a probability from 0 to 1; got {self.drop!r}.")
+
+
+def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """KL divergence (n,) of N(mean, variance) from the standard normal; both arguments (n, d_latent).
+
+    Examples
+    --------
+    >>> gaussian_divergence(torch.zeros(1, 3), torch.zeros(1, 3)).tolist()
+    [0.0]
+    """
+    return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(dim=1)

@@ -1,13 +1,13 @@
-"""SRDO: linear regression on rows weighted as if their columns had been drawn independently.
+"""SRDO: linear regression with row weights under which columns are independent.
 
 Shen, Cui, Zhang and Kuang, "Stable Learning via Sample Reweighting", AAAI 2020 (sample reweighted
-decorrelation operator): with x̃ the rows after each column was permuted on its own and p(x) the probability,
-by a classifier, that a row is a real one,
+decorrelation operator). A classifier separates the rows x from rows x̃ in which each column was permuted
+independently; with p(x) its probability that a row is real,
 
     w_i = (1 − p(x_i)) / p(x_i),        min over β   Σ_i w_i (y_i − x_iᵀβ)²
 
-Deviations: bounded probabilities of unseen rows over several permutations; learning rate 3e-3; a ridge. One
-more in `decorrelation/ratio.py`.
+Deviations: clipped probabilities of held-out rows, averaged over permutations; learning rate 3e-3; a ridge
+penalty. One more in `decorrelation/ratio.py`.
 """
 
 from __future__ import annotations
@@ -19,42 +19,51 @@ from stablemiss.base.linear import LinearPredictor, design, join, regress
 from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation.ratio import Classifier, ratio_weights
+from stablemiss.decorrelation.ratio import Classifier, RatioDecorrelator
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
 
 class SRDO(Method):
-    """Weigh rows by how much likelier they were if mean-imputed columns were independent, then regress.
+    """Linear regression of mean-imputed columns with weights that make the columns independent.
 
-    Collinear columns make a line's coefficients large and shaky, and whatever the target has beyond a line
-    is then magnified by them. On rows weighted as if columns were independent, each coefficient speaks for
-    its own column. The price is rows: strongly dependent columns leave few that count.
+    Collinear columns make the coefficients large and unstable, which amplifies any non-linear part of the
+    target. Under weights that make columns independent, each coefficient depends only on its own column.
+    Strongly dependent columns leave few effective rows.
 
     Parameters
     ----------
-    classifier : "mlp" or "logistic"
-        What tells real rows from permuted ones. "mlp" is a small network as published; "logistic" is a
-        logistic regression on columns, squares and products, quick for a few columns.
-    hidden : sequence of int
-        Widths of the network's layers. Wider sees more of the dependence and weighs rows less evenly.
-    clip : float
-        Probabilities are kept within clip and 1 − clip, so no row gets more than (1 − clip) / clip. Raising
-        it towards one half makes weights more equal.
-    n_permutations : int
-        Weights are averaged over so many permutations. More are steadier, at proportional cost.
-    n_folds : int
-        A row's weight comes from classifiers that have not learnt from it, one for each fold. More learn
-        from more rows and cost more; with 1 a single classifier judges the rows it was made from, as
-        published, but for the tenth of them that "mlp" keeps to stop by.
-    learning_rate : float
-        Step size of the network. Larger learns faster and less surely.
-    max_epochs : int
-        Most passes of the network over the rows; it ends sooner when held-out rows gain no more.
-    ridge : float
-        Penalty on the squared coefficients, per row. Raising it shrinks them towards zero. Logistic
-        regression has scikit-learn's penalty (``C=1``) instead.
+    classifier : {"mlp", "logistic"}, default="mlp"
+        Separates real from permuted rows. "mlp" is a small network as published; "logistic" is a logistic
+        regression on columns, squares and products, which is fast for few columns.
+    hidden : sequence of int, default=(100, 5)
+        Widths of the hidden layers of the network. Wider layers capture more of the dependence and make the
+        weights more uneven.
+    clip : float, default=0.1
+        Probabilities are clipped to [clip, 1 − clip], so no weight exceeds (1 − clip) / clip. Towards one
+        half the weights become equal.
+    n_permutations : int, default=3
+        Number of permutations over which the weights are averaged. A larger value is less noisy; the cost is
+        proportional.
+    n_folds : int, default=2
+        Number of cross-fitting folds: the weight of a row comes from a classifier not fitted to that row.
+        More folds fit each classifier to more rows and cost more. With 1, a single classifier predicts its
+        own training rows, as published, except that "mlp" holds out a tenth of them for early stopping.
+    learning_rate : float, default=3e-3
+        Step size of the network. A larger value learns faster and less reliably.
+    max_epochs : int, default=500
+        Maximum number of epochs of the network; it stops earlier when the loss of held-out rows stops
+        falling.
+    ridge : float, default=1e-6
+        Penalty on the squared coefficients, per row. A larger value shrinks them towards zero. Logistic
+        regression uses scikit-learn's penalty (``C=1``) instead.
+
+    See Also
+    --------
+    DWR : Weights that make columns uncorrelated.
+    StableNet : Weights of each batch for the features of a network.
+    OLS : The same regression without learnt weights.
 
     Examples
     --------
@@ -77,9 +86,9 @@ class SRDO(Method):
         "ridge": Range(1e-6, 1.0, log=True),
     }
 
-    # DEVIATION: bounded probabilities of rows that the classifier has not seen, averaged over permutations,
-    # because a network that knows its rows gives nearly all the weight to a few that it is unsure of.
-    # DEVIATION: learning_rate=3e-3, published 1e-3, because it got as far in half the time.
+    # DEVIATION: clipped probabilities of held-out rows, averaged over permutations, because a network that
+    # overfits its rows gives nearly all the weight to a few uncertain ones.
+    # DEVIATION: learning_rate=3e-3, published 1e-3, because it gave the same result in half the time.
     brief: ClassVar[Mapping[str, Any]] = {"n_permutations": 1, "n_folds": 2}
 
     def __init__(
@@ -107,25 +116,23 @@ class SRDO(Method):
     ) -> LinearPredictor:
         check_at_least(self, n_permutations=1, n_folds=1, max_epochs=1, ridge=0.0)
         check_widths(self, "hidden")
-        # Nothing is chosen on the validation rows, so they count as data too.
+        # No parameter is chosen on validation rows, so they are training rows too.
         data = join(train, valid)
-        center = data.column_means()
-        inputs = design(data.values, data.mask, center)
-        weight = ratio_weights(
-            inputs,
+        means = data.column_means()
+        inputs = design(data.values, data.mask, means)
+        decorrelator = RatioDecorrelator(
             self.classifier,
             self.clip,
-            rng=rng,
-            base=data.weight,
-            groups=data.groups,
-            hidden=self.hidden,
-            learning_rate=self.learning_rate,
-            max_epochs=self.max_epochs,
-            n_permutations=self.n_permutations,
-            n_folds=self.n_folds,
-            progress=progress,
+            self.hidden,
+            self.learning_rate,
+            self.max_epochs,
+            self.n_permutations,
+            self.n_folds,
         )
-        # DEVIATION: a slight ridge and an intercept, because collinear columns have no single solution, and
-        # under the weights columns and target are not centred.
+        weight = decorrelator.weigh(
+            inputs, rng=rng, weight=data.weight, groups=data.groups, progress=progress
+        )
+        # DEVIATION: a small ridge penalty and an intercept, because collinear columns have no unique
+        # solution, and columns and target are not centred under the weights.
         coefficients, intercept = regress(inputs, data.target, weight, task, self.ridge)
-        return LinearPredictor(center, coefficients, intercept, use_mask=False, weight=weight)
+        return LinearPredictor(means, coefficients, intercept, use_mask=False, weight=weight)

@@ -1,10 +1,10 @@
-"""StableMiss: a predictor whose parameters are generated, row by row, from the row's mask.
+"""StableMiss: a predictor whose parameters are generated for each row from its mask.
 
 Zhu, Yuan, Jiang, Lin, Jin, Wang and Zhou, "Prediction with Incomplete Data under Agnostic Mask Distribution
 Shift", IJCAI 2023: the predictor g(x ⊙ m; φ(m)), decorrelation by row weights, and the weighted regression.
 
-Deviations: γ as a share of its critical value; no weights by default; properly weighted covariances. More in
-`base/generated.py` and `networks/hyper.py`.
+Deviations: γ as a fraction of its critical value; no weights by default; covariances of the weighted
+distribution. More in `base/generated.py` and `networks/hyper.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from stablemiss.base.generated import GeneratedRegression
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation import Form, Weighting, weigh_rows
+from stablemiss.decorrelation import Decorrelator, Form, Weighting
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 
@@ -27,59 +27,66 @@ TERMS_OF: dict[str, tuple[str, ...]] = {
     "inter": ("xm",),
     "full": ("xx", "mm", "xm"),
 }
-# Rows up to which weights are learnt on the whole table at once.
-LARGEST = 32768
+# Maximum number of rows per step of the row weights; larger tables use batches of this size.
+MAX_BATCH_SIZE = 32768
 
 
 class StableMiss(GeneratedRegression):
-    """Let the mask choose the predictor: g(x ⊙ m; φ(m)), whose parameters a network φ generates.
+    """The predictor g(x ⊙ m; φ(m)), whose parameters a network φ generates from the mask.
 
-    Each set of observed columns gets a predictor of its own, and similar masks get similar ones, also masks
-    that training never showed. Before that, rows may be weighted so that columns and mask bits look
-    independent, lest φ lean on masks and values that only happen to go together in training. Training stops
-    on the validation rows; there is no way to do without, only a large `patience`.
+    Each set of observed columns gets its own predictor. Similar masks get similar predictors, including masks
+    that did not occur in training. Before training, the rows can be weighted to make columns and mask bits
+    less dependent, so that φ does not rely on dependences that hold only in the training data. Training
+    always uses early stopping on validation rows; a large `patience` delays it.
 
     Parameters
     ----------
-    architecture : "linear" or "mlp"
-        What g is. "linear" is the paper's choice for synthetic data: quick, and for a fixed mask linear in
-        the observed values. "mlp" can bend, which most real tables need, and takes about three times as long.
-    hidden : int
-        Units in each hidden layer of φ. More units tell more masks apart and overfit earlier.
-    layers : int
-        Hidden layers of φ. More of them combine columns' absences further; 0 makes g's parameters
-        linear in the mask.
-    g_hidden : sequence of int
-        Widths of the hidden layers of g, for "mlp". Wider and more layers bend more; the cost of φ's last
-        layer grows with the number of g's parameters.
-    rank : int, optional
-        Let g's parameters vary with the mask in only so many directions. Higher is more flexible, None the
-        most; low ranks make a large g affordable.
-    learning_rate : float
-        First step size. Larger learns faster and less surely; it is lowered three times before the end.
-    weight_decay : float
-        Pull of φ towards a constant, that is of all masks towards one predictor (g itself is not shrunk).
-        Larger overfits less; above about ten, masks can no longer be told apart.
-    batch_size : int
-        Largest number of rows in a step. Larger gives quicker epochs and fewer steps. Tables with fewer
-        than sixteen such batches get smaller ones, down to 32 rows.
-    max_epochs : int
-        The most passes over the data; a small table makes several passes in one epoch.
-    patience : int
-        Epochs without improvement on the validation rows before the learning rate is lowered or training
-        ends. More finds late improvements and takes longer.
-    device : str
+    architecture : {"linear", "mlp"}, default="linear"
+        Architecture of g. "linear", the paper's choice for synthetic data, is fast and, for a given mask,
+        linear in the observed values. "mlp" is non-linear, which most real tables need, and takes about three
+        times as long.
+    hidden : int, default=128
+        Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
+    layers : int, default=1
+        Number of hidden layers of φ. More layers represent more complex functions of the mask; 0 makes the
+        parameters of g linear in the mask.
+    g_hidden : sequence of int, default=(32,)
+        Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible; the cost of the
+        last layer of φ grows with the number of parameters of g.
+    rank : int, default=None
+        If given, the parameters of g vary with the mask only in a subspace of this dimension. A higher rank
+        is more flexible, None the most; a low rank makes a large g affordable.
+    learning_rate : float, default=1e-3
+        Initial learning rate, lowered three times before the end. A larger value trains faster and less
+        reliably.
+    weight_decay : float, default=3.0
+        Weight decay of φ, which shrinks the predictors of all masks towards a common one (g itself is not
+        shrunk). A larger value overfits less; above about ten, masks are no longer distinguished.
+    batch_size : int, default=256
+        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. Tables with
+        fewer than sixteen such batches get smaller ones, down to 32 rows.
+    max_epochs : int, default=200
+        Maximum number of epochs; a small table makes several passes in one epoch.
+    patience : int, default=4
+        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
+        value finds late improvements and takes longer.
+    device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
-    decorrelate : "none", "intra", "inter" or "full"
-        What the row weights make less dependent: "intra", columns among themselves and mask bits among
-        themselves; "inter", columns and mask bits; "full", both. "none" leaves the rows as they are.
-    form : "weighted" or "paper"
+    decorrelate : {"none", "intra", "inter", "full"}, default="none"
+        Dependences that the row weights lower: "intra", between columns and between mask bits; "inter",
+        between columns and mask bits; "full", both. "none" learns no weights.
+    form : {"weighted", "paper"}, default="weighted"
         How dependence is measured; see `stablemiss.decorrelation.dependence`.
-    strength : float
-        How dear uneven weights are, as a share of the price at which they stay equal. Towards one they
-        become equal; towards zero dependence falls further and few rows carry all the weight.
-    gamma : float, optional
-        That price itself, as in the paper; `strength` is then ignored.
+    strength : float, default=0.25
+        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
+        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+    gamma : float, default=None
+        γ itself, as in the paper; `strength` is then ignored.
+
+    See Also
+    --------
+    StableMissPlus : Row weights by optimal transport.
+    NeuMiss : A network in which the mask multiplies after every linear map.
 
     Examples
     --------
@@ -95,16 +102,16 @@ class StableMiss(GeneratedRegression):
 
     name: ClassVar[str] = "stablemiss"
     # PAPER: γ in 0.1, 0.2, 0.5, 1, 2, 5, 10.
-    # DEVIATION: as `strength`, a share of the critical γ, because the same γ is nothing to one table and
-    # everything to another.
+    # DEVIATION: searched as `strength`, a fraction of the critical γ, because the effect of the same γ
+    # differs greatly between tables.
     space: ClassVar[Space] = {
         **GeneratedRegression.space,
         "decorrelate": Choice(*TERMS_OF),
         "strength": Range(0.05, 0.8, log=True),
     }
 
-    # DEVIATION: decorrelate="none" because with early stopping the weights did not pay.
-    # DEVIATION: form="weighted" because under the paper's literal covariances weights hardly move.
+    # DEVIATION: decorrelate="none", because with early stopping the weights did not improve predictions.
+    # DEVIATION: form="weighted", because with the paper's covariances the weights hardly change.
     brief: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-2, "max_epochs": 15}
 
     def __init__(
@@ -146,23 +153,15 @@ class StableMiss(GeneratedRegression):
     def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
         if not isinstance(self.decorrelate, str) or self.decorrelate not in TERMS_OF:
             choices = ", ".join(repr(name) for name in TERMS_OF)
-            raise ValueError(f"decorrelate={self.decorrelate!r} is unknown; choose among {choices}.")
+            raise ValueError(f"decorrelate must be one of {choices}; got {self.decorrelate!r}.")
         if self.form not in ("weighted", "paper"):
-            raise ValueError(f'form={self.form!r} is unknown; choose "weighted" or "paper".')
+            raise ValueError(f"form must be 'weighted' or 'paper'; got {self.form!r}.")
         terms = TERMS_OF[self.decorrelate]
         if not terms:
             return None
-        return weigh_rows(
-            train.values,
-            train.mask,
-            terms,
-            self.form,
-            self.strength,
-            self.gamma,
-            rng=rng,
-            base=train.weight,
-            groups=train.groups,
-            batch_size=LARGEST,
-            device=self.device,
-            progress=progress,
+        decorrelator = Decorrelator(
+            terms, self.form, self.strength, self.gamma, batch_size=MAX_BATCH_SIZE, device=self.device
+        )
+        return decorrelator.weigh(
+            train.values, train.mask, rng=rng, weight=train.weight, groups=train.groups, progress=progress
         )

@@ -1,9 +1,9 @@
-"""StableMiss+ as we read it: StableMiss with row weights found by optimal transport.
+"""Our interpretation of StableMiss+: StableMiss with row weights learnt by optimal transport.
 
-Of the follow-up (ICASSP 2024) only the released code was at hand, and that cannot decorrelate columns. What
-stands here is our own variant of its idea; `stablemiss.decorrelation.transport` says where it differs.
+Only the released code of the follow-up paper (ICASSP 2024) was available, and that code cannot decorrelate
+columns. This is our own variant of its idea; `stablemiss.decorrelation.transport` explains the difference.
 
-Deviations: all of the weighting. More in `decorrelation/transport.py`, `base/generated.py` and
+Deviations: the whole weighting. More in `decorrelation/transport.py`, `base/generated.py` and
 `networks/hyper.py`.
 """
 
@@ -16,27 +16,53 @@ from stablemiss.base.generated import GeneratedRegression
 from stablemiss.base.method import check_at_least
 from stablemiss.base.search_space import Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation import Weighting, transport_weights
+from stablemiss.decorrelation import TransportDecorrelator, Weighting
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 
 
 class StableMissPlus(GeneratedRegression):
-    """StableMiss whose row weights bring the table close to one with independent columns.
+    """StableMiss with row weights that bring the table close to one with independent columns.
 
     The weighted rows are compared, along random directions and by optimal transport, with rows whose columns
-    were permuted apart from each other. Unlike StableMiss's covariances that compares whole distributions.
+    were permuted independently. Unlike the covariances of StableMiss, this compares whole distributions.
 
     Parameters
     ----------
-    architecture, hidden, layers, g_hidden, rank, learning_rate, weight_decay, batch_size, max_epochs, \
-patience, device
-        As in `StableMiss`.
-    strength : float
-        How dear uneven weights are, as a share of the price at which they stay equal. Towards one they
-        become equal; towards zero rows get closer to independent columns and few carry all the weight.
-    n_directions : int
-        Directions looked along at a time. More see more, at a cost in proportion.
+    architecture : {"linear", "mlp"}, default="linear"
+        Architecture of g: linear in the observed values, or an MLP, which is more flexible and slower.
+    hidden : int, default=128
+        Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
+    layers : int, default=1
+        Number of hidden layers of φ. More layers represent more complex functions of the mask.
+    g_hidden : sequence of int, default=(32,)
+        Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible and cost more.
+    rank : int, default=None
+        Dimension of the subspace in which the parameters of g vary with the mask. A higher rank is more
+        flexible, None the most.
+    learning_rate : float, default=1e-3
+        Initial learning rate. A larger value trains faster and less reliably.
+    weight_decay : float, default=3.0
+        Weight decay of φ. A larger value makes the predictors of different masks more similar.
+    batch_size : int, default=256
+        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps.
+    max_epochs : int, default=200
+        Maximum number of epochs.
+    patience : int, default=4
+        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
+        value finds late improvements and takes longer.
+    device : str, default="auto"
+        "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+    strength : float, default=0.15
+        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
+        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+    n_directions : int, default=50
+        Number of random directions at a time. A larger value compares the distributions more precisely; the
+        cost is proportional.
+
+    See Also
+    --------
+    StableMiss : Row weights that lower covariances of random features; explains the parameters in detail.
 
     Examples
     --------
@@ -88,16 +114,9 @@ patience, device
 
     def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting:
         check_at_least(self, strength=0.0, n_directions=1)
-        # DEVIATION: one distance to permuted columns along directions that mix columns and mask bits, because
-        # the released code compares each column apart, and permuted columns have the right margins already.
-        return transport_weights(
-            train.values,
-            train.mask,
-            self.strength,
-            self.n_directions,
-            rng=rng,
-            base=train.weight,
-            groups=train.groups,
-            device=self.device,
-            progress=progress,
+        # DEVIATION: a single distance to permuted columns along directions that mix columns and mask bits,
+        # because the released code compares each column separately, and permuting keeps the marginals.
+        decorrelator = TransportDecorrelator(self.strength, self.n_directions, device=self.device)
+        return decorrelator.weigh(
+            train.values, train.mask, rng=rng, weight=train.weight, groups=train.groups, progress=progress
         )

@@ -1,8 +1,8 @@
-"""StableNet: in each batch, rows are weighted so that the features of the last layer look independent.
+"""StableNet: the rows of each batch are weighted so that the features of the last layer are less dependent.
 
 Zhang, Cui, Xu, Zhou, He and Shen, "Deep Stable Learning for Out-Of-Distribution Generalization", CVPR 2021,
-applied to mean-imputed tables as in the comparison of Zhu et al., IJCAI 2023. For each batch with features f,
-beside a memory (f_mem, v_mem) of earlier rows,
+applied to mean-imputed tables as in the comparison of Zhu et al., IJCAI 2023. For each batch with features f
+and a memory (f_mem, v_mem) of earlier rows,
 
     min over v   L_dec([f; f_mem], softmax([v; v_mem])) / λ_p  +  Σᵢ softmax(v)ᵢ²
     then one step on   Σᵢ softmax(v)ᵢ · loss(ŷᵢ, yᵢ)
@@ -10,8 +10,8 @@ beside a memory (f_mem, v_mem) of earlier rows,
 where L_dec is the sum of the squared weighted covariances between the random Fourier features of different
 columns of f.
 
-Deviations: parts of one column stay together; a queue for memory; rows' own weights; AdamW and early
-stopping. More in `decorrelation/channels.py`.
+Deviations: dependence within a column ignored; a queue as memory; sample weights; AdamW and early stopping.
+More in `decorrelation/channels.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
-from stablemiss.base.network import NetworkPredictor, judged, train_network
+from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import BatchWeights, Memory
@@ -37,17 +37,18 @@ from stablemiss.training import Rows, Step, adamw, to_device
 
 
 class ImputedMLP(nn.Module):
-    """Hidden cells become their column's mean; then an MLP, which may read the mask as well.
+    """Mean imputation followed by an MLP, which may also read the mask.
 
     Parameters
     ----------
     d : int
-        Columns.
+        Number of columns.
     hidden : sequence of int
-        Widths of the hidden layers; none makes the network linear.
+        Widths of the hidden layers; an empty sequence makes the network linear.
     d_output : int
+        Number of outputs.
     use_mask : bool
-        Whether the mask is read beside the columns.
+        Whether the mask is an additional input.
 
     Shape
     -----
@@ -68,7 +69,7 @@ class ImputedMLP(nn.Module):
         self.use_mask = use_mask
         self.register_buffer("center", torch.zeros(d))
         self.mlp = MLP([d * (1 + use_mask), *hidden, d_output])
-        # Predicts the mean at first: where there is nothing to learn, that start is what is kept.
+        # Initially predicts the mean, which is kept if training does not improve the validation score.
         nn.init.zeros_(self.mlp.last.weight)
         nn.init.zeros_(self.mlp.last.bias)
 
@@ -76,70 +77,77 @@ class ImputedMLP(nn.Module):
         return self.mlp.last(self.features(values, mask))
 
     def features(self, values: Tensor, mask: Tensor) -> Tensor:
-        """What the last layer reads: its last hidden layer, or the inputs themselves if there is none."""
+        """Inputs of the last layer: the last hidden layer, or the imputed columns if there is none."""
         inputs = (values - self.center) * mask
         return self.mlp.layers(torch.cat([inputs, mask], dim=1) if self.use_mask else inputs)
 
 
 class StableNetPredictor(NetworkPredictor):
-    """The trained network; the weights and the memory of training are not part of it."""
+    """The trained network, without the row weights and the memory of training."""
 
     kind = ImputedMLP
 
 
 class StableNet(Method):
-    """Weigh the rows of each batch so that the features of the last layer look independent, then step.
+    """A network trained with row weights that make the features of its last layer less dependent.
 
-    A predictor that leans on features which only go together in the training rows fails where they part.
-    Under weights that make features independent, each has to earn its own coefficient. Hidden cells are
-    filled with their column's mean, so that the features of a linear predictor are the filled columns.
+    A predictor that relies on features which are dependent only in the training data fails when this
+    dependence changes. Under weights that make features independent, the coefficient of each feature depends
+    only on that feature. Missing values are replaced by the column mean, so the features of a linear
+    predictor are the imputed columns.
 
     Parameters
     ----------
-    hidden : sequence of int
-        Widths of the hidden layers. None, the default, is a linear predictor whose own inputs are made
-        independent; with layers the network bends, and what its last hidden layer says is made independent.
-    use_mask : bool
-        Let the network read the mask beside the columns. It helps where being hidden says something about
-        the target, and ties the fit to the training missingness. Not in the paper.
-    lambda_p : float
-        Divides the dependence, against the price of uneven weights. Raising it makes weights more equal;
-        far below the default, and the more so the more columns there are, the inner steps go astray.
-    q : int
-        Random features of each column in an inner step. More see more kinds of dependence, and count for
-        more beside the price of uneven weights; time grows in proportion.
-    inner_steps : int
-        Steps on the weights of each batch. More let weights go further and cost time in proportion; 0 is
-        the plain regression.
-    inner_learning_rate : float
-        Size of the first half of these steps; the others are a tenth of it. Larger goes further and less
-        surely.
-    memory : "queue" or "blend"
-        How earlier rows are kept: "queue", the latest as they were; "blend", the paper's running average
-        of one batch with the next.
-    n_memory : int
-        Earlier rows looked at together with each batch. More make weights steadier and more equal, and an
-        inner step slower; 0 looks at the batch alone.
-    alpha : float
-        For "blend", the share of the old memory that stays; nearer to one it forgets more slowly.
-    max_columns : int
-        Where there are more features than this, so many of them are drawn for each batch. More see more
-        pairs at once; time grows with their square.
-    learning_rate : float
-        First step size of the network. Larger learns faster and less surely; it is lowered three times
-        before the end.
-    weight_decay : float
-        Pull of the network's matrices towards zero. More is smoother.
-    batch_size : int
-        Largest number of rows in a step. Larger sees dependence more clearly and makes fewer steps. Tables
-        with fewer than sixteen such batches get smaller ones, down to 32 rows.
-    max_epochs : int
-        The most passes over the data; a small table makes several passes in one epoch.
-    patience : int
-        Epochs without improvement on the validation rows before the learning rate is lowered or training
-        ends. More finds late improvements and takes longer.
-    device : str
+    hidden : sequence of int, default=()
+        Widths of the hidden layers. An empty sequence gives a linear predictor and decorrelates its inputs;
+        with hidden layers the network is non-linear and its last hidden layer is decorrelated.
+    use_mask : bool, default=False
+        Whether the network also reads the mask. This helps if the missingness is informative about the
+        target, and ties the fit to the training missingness. Not in the paper.
+    lambda_p : float, default=70.0
+        Divides the dependence in the objective of the weights. A larger value makes the weights more equal.
+        Far below the default the inner steps become unstable, particularly with many columns.
+    q : int, default=2
+        Number of random features per column in an inner step. A larger value detects more kinds of dependence
+        and gives dependence more weight in the objective; the cost is proportional.
+    inner_steps : int, default=20
+        Number of steps on the weights of each batch. A larger value decorrelates more; the cost is
+        proportional. 0 gives the unweighted regression.
+    inner_learning_rate : float, default=1.0
+        Step size of the first half of the inner steps; the second half uses a tenth of it. A larger value
+        decorrelates more and is less stable.
+    memory : {"queue", "blend"}, default="queue"
+        How earlier rows are kept: "queue" keeps the latest rows, "blend" the running average of batches of
+        the paper.
+    n_memory : int, default=128
+        Number of earlier rows used together with each batch. A larger value makes the weights less noisy and
+        more equal, and an inner step slower; 0 uses the batch alone.
+    alpha : float, default=0.9
+        For "blend", the fraction of the old memory that is kept; closer to one it forgets more slowly.
+    max_columns : int, default=128
+        Maximum number of features per batch; of more features, a random subset is drawn for each batch. A
+        larger value covers more pairs at once; the cost grows with its square.
+    learning_rate : float, default=1e-2
+        Initial learning rate of the network, lowered three times before the end. A larger value trains faster
+        and less reliably.
+    weight_decay : float, default=1e-4
+        Weight decay of the matrices. A larger value gives a smoother function.
+    batch_size : int, default=128
+        Maximum number of rows in a step. A larger value estimates dependence more precisely and makes fewer
+        steps. Tables with fewer than sixteen such batches get smaller ones, down to 32 rows.
+    max_epochs : int, default=100
+        Maximum number of epochs; a small table makes several passes in one epoch.
+    patience : int, default=4
+        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
+        value finds late improvements and takes longer.
+    device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+
+    See Also
+    --------
+    DWR : Weights of all rows that make columns uncorrelated.
+    SRDO : Weights of all rows from a density ratio.
+    StableMiss : Weights of all rows that decorrelate columns and mask bits.
 
     Examples
     --------
@@ -202,18 +210,18 @@ class StableNet(Method):
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> StableNetPredictor:
         self._check()
-        # Of its own, so that the network sees rows in the same order with any weights.
+        # A separate generator, so that the weights do not change the order of the rows.
         weight_rng = np.random.default_rng(draw_seed(rng))
         device = to_device(self.device)
         with torch_randomness(rng):
             network = ImputedMLP(train.n_columns, self.hidden, task.d_output, self.use_mask).to(device)
         network.center.copy_(torch.from_numpy(train.column_means()))
         # PAPER: weights are learnt for the features that the last layer reads.
-        # DEVIATION: parts of one column (a category's codes; a column and its own bit in the mask) do not
-        # count as dependent, because no weights can part them.
+        # DEVIATION: dependence within a column (between the codes of a category, or a column and its own mask
+        # bit) is ignored, because no weights can remove it.
         groups = np.arange(self.hidden[-1]) if self.hidden else np.tile(train.groups, 1 + self.use_mask)
         # DEVIATION: the memory is a queue by default, because the paper's blend averages different rows until
-        # all its rows are near the mean: beside them even independent columns look dependent.
+        # all its rows are near the mean; together with these, even independent columns look dependent.
         weigh = BatchWeights(
             Memory(self.memory, self.n_memory, self.alpha),
             weight_rng,
@@ -229,25 +237,24 @@ class StableNet(Method):
             features = network.features(batch.values, batch.mask)
             share = weigh(features.detach(), batch.weight)
             # PAPER: Σ softmax(v)_i loss_i.
-            # DEVIATION: times the weight that a row has of its own, whose mean over all rows is one, because
-            # rows may come with weights.
+            # DEVIATION: times the sample weight of the row, whose mean over all rows is one, because users
+            # can give sample weights.
             return (share * batch.weight * task.row_loss(network.mlp.last(features), batch.target)).sum()
 
-        rows, judges = judged(train, valid, device)
-        # DEVIATION: AdamW and early stopping on validation rows, because SGD at a fixed schedule of 30 epochs
-        # is tuned to images, and the authors' code picks its epoch on the test set.
+        rows, validation = train_and_validation_rows(train, valid, device)
+        # DEVIATION: AdamW and early stopping on validation rows, because SGD with a fixed schedule of 30
+        # epochs is tuned to images, and the authors' code chooses its epoch on the test set.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
-        history = train_network(self, network, [step], rows, judges, task, rng, progress)
+        history = train_network(self, network, [step], rows, validation, task, rng, progress)
         return StableNetPredictor(network, history)
 
     def _check(self) -> None:
         if self.memory not in ("queue", "blend"):
-            raise ValueError(f'memory={self.memory!r} is unknown; choose "queue" or "blend".')
-        if not 0 <= self.alpha < 1 or not self.lambda_p > 0:
-            raise ValueError(
-                f"alpha must be at least 0 and below 1, and lambda_p above 0, but alpha={self.alpha!r} and "
-                f"lambda_p={self.lambda_p!r} came."
-            )
+            raise ValueError(f"memory must be 'queue' or 'blend'; got {self.memory!r}.")
+        if not 0 <= self.alpha < 1:
+            raise ValueError(f"alpha must be at least 0 and below 1; got {self.alpha!r}.")
+        if not self.lambda_p > 0:
+            raise ValueError(f"lambda_p must be positive; got {self.lambda_p!r}.")
         check_widths(self, "hidden")
         check_at_least(self, q=1, inner_steps=0, inner_learning_rate=0.0, n_memory=0, max_columns=2)
         check_at_least(self, batch_size=1, max_epochs=1, patience=1)

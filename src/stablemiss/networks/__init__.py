@@ -1,27 +1,24 @@
-"""Networks: plain modules, without loss and without optimiser."""
+"""Network modules shared by several methods, without losses and optimisers."""
 
 from stablemiss.networks.columns import ColumnNetwork
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
-from stablemiss.networks.latent import PointNet, averaged, gaussian_divergence, label_columns, show_half
-from stablemiss.networks.miwae import MIWAENet
+from stablemiss.networks.latent import (
+    draw_label_mask,
+    label_columns,
+    mean_over_draws,
+    predict_in_chunks,
+    start_at_mean,
+)
 from stablemiss.networks.mlp import MLP
-from stablemiss.networks.neumiss import NeuMissNet
-from stablemiss.networks.p_bigan import PairCritic, PBiGANNet
-from stablemiss.networks.partial_vae import PartialVAENet
 
 __all__ = [
     "MLP",
     "ColumnNetwork",
     "GeneratedMLP",
-    "MIWAENet",
-    "NeuMissNet",
-    "PBiGANNet",
-    "PairCritic",
     "ParameterGenerator",
-    "PartialVAENet",
-    "PointNet",
-    "averaged",
-    "gaussian_divergence",
+    "draw_label_mask",
     "label_columns",
-    "show_half",
+    "mean_over_draws",
+    "predict_in_chunks",
+    "start_at_mean",
 ]

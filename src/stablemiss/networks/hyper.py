@@ -1,4 +1,4 @@
-"""g(values; φ(mask)): a network g whose parameters another network φ generates for each row from its mask."""
+"""g(values; φ(mask)): a network g whose parameters a network φ generates for each row from its mask."""
 
 from __future__ import annotations
 
@@ -11,30 +11,35 @@ from torch import Tensor, nn
 
 from stablemiss.networks.mlp import MLP
 
-# The mask's share in the generated parameters, as a part of an ordinary initialisation. Near zero, all rows
-# start with almost the same parameters, so that differences between masks are learnt and not drawn.
-MASK_SHARE = 0.1
+# Initial effect of the mask on the generated parameters, relative to a default initialisation. A small value
+# gives all rows almost the same parameters at the start, so that differences between masks are trained.
+MASK_SCALE = 0.1
 
 
 class ParameterGenerator(nn.Module):
-    """φ: an MLP that turns the mask of each row into the parameters of that row's network.
+    """φ: an MLP that maps the mask of each row to the parameters of that row's network.
 
     Parameters
     ----------
     d_mask : int
         Width of the mask.
     start : (n_parameters,) tensor
-        The parameters that every mask begins with: the bias of φ's last layer.
+        Initial parameters for every mask: the bias of the last layer of φ.
     hidden : sequence of int
-        Widths of φ's hidden layers; none makes the parameters linear in the mask. Wider and more layers
-        tell more masks apart and overfit earlier.
-    rank : int, optional
-        If given, the parameters vary with the mask in only so many directions, and the last layer has
-        rank · (hidden + n_parameters) weights instead of hidden · n_parameters. Higher is more flexible.
+        Widths of the hidden layers of φ; an empty sequence makes the parameters linear in the mask. Wider and
+        more layers distinguish more masks and overfit earlier.
+    rank : int, default=None
+        If given, the parameters vary with the mask only in a subspace of this dimension, and the last layer
+        has rank · (hidden + n_parameters) weights instead of hidden · n_parameters. A higher rank is more
+        flexible; None is the most flexible.
 
     Shape
     -----
     mask (n, d_mask) → parameters (n, n_parameters)
+
+    See Also
+    --------
+    GeneratedMLP : An MLP with generated parameters.
 
     Examples
     --------
@@ -45,13 +50,14 @@ class ParameterGenerator(nn.Module):
     def __init__(self, d_mask: int, start: Tensor, hidden: Sequence[int], rank: int | None = None):
         super().__init__()
         n_parameters = len(start)
-        # PAPER: φ reads (1, m); the constant is the bias of φ's first layer here.
+        # PAPER: φ reads (1, m); here the constant is the bias of the first layer of φ.
         self.code = MLP([d_mask, *hidden, n_parameters if rank is None else rank])
-        # DEVIATION: the paper has no low rank; without it φ's last layer dwarfs all else for a large g.
+        # DEVIATION: an optional low rank, because for a large g the last layer of φ has by far the most
+        # weights. The paper has no low rank.
         self.expand = None if rank is None else nn.Linear(rank, n_parameters)
         last = self.expand or self.code.last
         with torch.no_grad():
-            last.weight.mul_(MASK_SHARE)
+            last.weight.mul_(MASK_SCALE)
             last.bias.copy_(start)
 
     def forward(self, mask: Tensor) -> Tensor:
@@ -60,21 +66,27 @@ class ParameterGenerator(nn.Module):
 
 
 class GeneratedMLP(nn.Module):
-    """g(values; φ(mask)) with g a multi-layer perceptron, or with no hidden layer a linear map.
+    """g(values; φ(mask)), where g is a multi-layer perceptron or, without hidden layers, a linear map.
 
-    There is no batch normalisation: statistics over a batch have no meaning where each row has its own
-    parameters. At the start outputs are near zero, the prediction of the mean of a standardised target.
+    There is no batch normalisation: statistics over a batch have no meaning if each row has its own
+    parameters. Initial outputs are near zero, the mean of a standardised target.
 
     Parameters
     ----------
     widths : sequence of int
         Widths of g: input, hidden layers, output. ``[d, d_output]`` is a linear g.
-    hidden, rank
-        Of φ, see `ParameterGenerator`.
+    hidden : sequence of int
+        Widths of the hidden layers of φ, see `ParameterGenerator`.
+    rank : int, default=None
+        Rank of φ, see `ParameterGenerator`.
 
     Shape
     -----
-    values (n, d), zero where hidden; mask (n, d), 1 = observed → outputs (n, d_output)
+    values (n, d), zero where missing; mask (n, d), 1 = observed → outputs (n, d_output)
+
+    See Also
+    --------
+    ParameterGenerator : The network φ.
 
     Examples
     --------
@@ -86,12 +98,12 @@ class GeneratedMLP(nn.Module):
     def __init__(self, widths: Sequence[int], hidden: Sequence[int], rank: int | None = None):
         super().__init__()
         self.config = {"widths": tuple(widths), "hidden": tuple(hidden), "rank": rank}
-        # The first row of each layer's matrix is its bias: g reads (1, x).
+        # The first row of the matrix of each layer is its bias: g reads (1, x).
         self.shapes = [(d_in + 1, d_out) for d_in, d_out in pairwise(widths)]
         self.phi = ParameterGenerator(widths[0], self._start(), hidden, rank)
 
     def _start(self) -> Tensor:
-        """An ordinary start for ReLU layers, and zero for the last one."""
+        """Initial parameters: He initialisation for ReLU layers, and zero for the last layer."""
         layers = []
         for d_in, d_out in self.shapes[:-1]:
             layer = torch.randn(d_in, d_out) * math.sqrt(2 / max(1, d_in - 1))
@@ -102,7 +114,7 @@ class GeneratedMLP(nn.Module):
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         parameters = self.phi(mask).split([d_in * d_out for d_in, d_out in self.shapes], dim=1)
-        # PAPER: g sees x ⊙ m, so that what stands in a hidden cell has no influence.
+        # PAPER: g reads x ⊙ m, so that the entries of missing values have no influence.
         output = (values * mask)[:, None, :]
         for number, (flat, shape) in enumerate(zip(parameters, self.shapes, strict=True)):
             matrix = flat.unflatten(1, shape)

@@ -1,4 +1,4 @@
-"""Parts of networks that explain a row by a few hidden numbers z, the label being one more missing column."""
+"""Parts of latent-variable networks: a code z explains a row, and the label is one more missing column."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 from stablemiss.networks.mlp import MLP
 
-# Most numbers in a tensor that predicting makes: so few that they stay near the processor.
-MOST_HELD = 2**19
+# Maximum number of elements of a tensor during prediction: small enough for the processor's cache.
+MAX_ELEMENTS = 2**19
 
 
 def label_columns(target: Tensor, d_output: int) -> Tensor:
-    """Targets as columns beside the features, (n, d_output): numbers as they are, classes as indicators.
+    """Targets as columns (n, d_output): numbers unchanged, classes one-hot encoded.
 
     Examples
     --------
@@ -27,37 +27,46 @@ def label_columns(target: Tensor, d_output: int) -> Tensor:
     return nn.functional.one_hot(target, d_output).to(torch.get_default_dtype())
 
 
-def show_half(like: Tensor) -> Tensor:
-    """1 = shown or 0 for each row of `like`, by a fair coin, (n, 1): whose label an encoder may see.
+def draw_label_mask(labels: Tensor) -> Tensor:
+    """Random mask (n, k) of `labels` (n, k), 1 = shown to the encoder, for about half of the rows.
 
-    In training labels are always there, at the test never. An encoder that always saw them would lean on
-    them, and fall over without.
+    Labels are always available in training and never in prediction. An encoder that always saw them would
+    rely on them.
     """
-    return (torch.rand(len(like), 1, device=like.device) < 0.5).to(like)
+    shown = (torch.rand(len(labels), 1, device=labels.device) < 0.5).to(labels)
+    return shown.expand_as(labels)
 
 
-def in_parts(
-    predict: Callable[[Tensor, Tensor], Tensor], values: Tensor, mask: Tensor, of_row: int
+def predict_in_chunks(
+    predict: Callable[[Tensor, Tensor], Tensor], values: Tensor, mask: Tensor, elements_per_row: int
 ) -> Tensor:
-    """`predict(values, mask)`, so few rows at a time that no more than `MOST_HELD` numbers are held at once.
+    """`predict(values, mask)` on few rows at a time, so that no tensor exceeds `MAX_ELEMENTS`.
 
     Parameters
     ----------
     predict : callable
-        values (n, d), mask (n, d) → (n, k), each row by itself.
+        Function from values (n, d) and mask (n, d) to (n, k), independent for each row.
     values, mask : (n, d)
-    of_row : int
-        Numbers in the largest tensor that a single row makes.
+    elements_per_row : int
+        Number of elements of the largest tensor for a single row.
     """
-    size = max(1, MOST_HELD // of_row)
-    parts = zip(values.split(size), mask.split(size), strict=True)
-    return torch.cat([predict(*part) for part in parts])
+    size = max(1, MAX_ELEMENTS // elements_per_row)
+    chunks = zip(values.split(size), mask.split(size), strict=True)
+    return torch.cat([predict(*chunk) for chunk in chunks])
 
 
-def averaged(labels: Tensor, weight: Tensor, is_classes: bool) -> Tensor:
-    """Outputs (n, k) from the labels (n, L, k) of several draws, weighted by (n, L), which add up to one.
+def mean_over_draws(labels: Tensor, weight: Tensor, is_classes: bool) -> Tensor:
+    """Outputs (n, k): the weighted mean of the decoded labels (n, L, k) of L draws.
 
-    Of classes the probabilities are averaged, and their logarithm is the output.
+    For classes, probabilities are averaged and the output is their logarithm.
+
+    Parameters
+    ----------
+    labels : (n, L, k)
+        Numbers, or log-odds of classes.
+    weight : (n, L)
+        Sums to one over the draws.
+    is_classes : bool
     """
     if is_classes:
         labels = labels.softmax(dim=2)
@@ -66,58 +75,14 @@ def averaged(labels: Tensor, weight: Tensor, is_classes: bool) -> Tensor:
 
 
 def start_at_mean(decoder: MLP, labels: slice) -> None:
-    """Let a decoder begin with zero for the labels, which is their mean, whatever the code."""
-    with torch.no_grad():
-        decoder.last.weight[labels] = 0.0
-        decoder.last.bias[labels] = 0.0
-
-
-def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:
-    """KL divergence of N(mean, variance) from the standard normal, (n,); both (n, d_latent).
-
-    Examples
-    --------
-    >>> gaussian_divergence(torch.zeros(1, 3), torch.zeros(1, 3)).tolist()
-    [0.0]
-    """
-    return 0.5 * (mean.square() + log_variance.exp() - 1 - log_variance).sum(dim=1)
-
-
-class PointNet(nn.Module):
-    """A code for the set of observed cells: the sum of a common map of each, whatever their number and order.
-
-    Cell d is described by s_d = (x_d, x_d F_d, b_d) with learnt F_d and b_d of its column. The code is
-    Σ_d m_d h(s_d), h(s) = relu(A s + a).
+    """Initialise a decoder to predict zero, the mean of the labels, for every code.
 
     Parameters
     ----------
-    d : int
-        Columns.
-    d_column : int
-        Length of F_d. More tell columns apart better.
-    d_code : int
-        Length of the code, through which all that is known about a row must pass.
-
-    Shape
-    -----
-    values (n, d), mask (n, d) → (n, d_code)
-
-    Examples
-    --------
-    >>> PointNet(3, d_column=4, d_code=8)(torch.zeros(5, 3), torch.ones(5, 3)).shape
-    torch.Size([5, 8])
+    decoder : MLP
+    labels : slice
+        The outputs that hold the labels.
     """
-
-    def __init__(self, d: int, d_column: int, d_code: int):
-        super().__init__()
-        self.column = nn.Parameter(torch.randn(d, d_column))
-        self.shift = nn.Parameter(torch.randn(d, 1))
-        self.map = nn.Linear(d_column + 2, d_code)
-
-    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        # A s_d + a = x_d (A₀ + A_F F_d) + (A_b b_d + a): two vectors for each column, the same for all rows.
-        own, along, still = self.map.weight.split([1, self.column.shape[1], 1], dim=1)
-        slope = own.T + self.column @ along.T
-        start = self.shift @ still.T + self.map.bias
-        cells = torch.addcmul(start, values[:, :, None], slope).relu()
-        return torch.einsum("nd,ndc->nc", mask, cells)
+    with torch.no_grad():
+        decoder.last.weight[labels] = 0.0
+        decoder.last.bias[labels] = 0.0

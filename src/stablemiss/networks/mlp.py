@@ -1,4 +1,4 @@
-"""The plain multi-layer perceptron."""
+"""Multi-layer perceptron."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 
 
 class MLP(nn.Module):
-    """Linear maps with ReLU between them.
+    """Multi-layer perceptron with ReLU activations.
 
     Parameters
     ----------
     widths : sequence of int
-        Widths of input, hidden layers and output. Wider and more layers fit more, cost more and overfit
-        earlier; two widths are a single linear map.
+        Widths of input, hidden layers and output; two widths give a single linear map. Wider and more layers
+        fit more complex functions, cost more and overfit earlier.
 
     Shape
     -----

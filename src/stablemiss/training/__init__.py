@@ -1,4 +1,4 @@
-"""Training: the only place that steps an optimiser."""
+"""Training loop, early stopping and optimisers. No other package steps an optimiser."""
 
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History

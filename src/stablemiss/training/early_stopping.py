@@ -1,4 +1,4 @@
-"""When to stop, and the parameters to return to."""
+"""Early stopping with a copy of the best parameters."""
 
 from __future__ import annotations
 
@@ -6,15 +6,26 @@ from torch import Tensor, nn
 
 
 class EarlyStopping:
-    """Keeps the parameters of the epoch with the lowest validation score.
+    """Track the validation score and keep the parameters of the best epoch.
 
     Parameters
     ----------
     module : nn.Module
-        What is kept and restored.
+        The module whose parameters and buffers are copied and restored.
     patience : int
-        Epochs without a better score after which patience is lost. More patience finds late improvements
-        and costs time, never accuracy on the validation rows.
+        Number of epochs without a better score after which training should stop. A larger value finds late
+        improvements and costs time; it never makes the kept validation score worse.
+
+    Attributes
+    ----------
+    best_score : float
+        Lowest score so far.
+    best_epoch : int
+        Epoch with the lowest score.
+
+    See Also
+    --------
+    stablemiss.training.run_stages : The training loop that uses it.
 
     Examples
     --------
@@ -34,16 +45,16 @@ class EarlyStopping:
         self._snapshot = self._copy()
 
     def should_stop(self, epoch: int, score: float) -> bool:
-        """Note an epoch's score, keep the parameters if it is the best yet, say whether patience is lost."""
+        """Record the score of an epoch, copy the parameters if it is the best, and return whether to stop."""
         if score < self.best_score:
             self.best_score, self.best_epoch, self._waiting_since = score, epoch, epoch
             self._snapshot = self._copy()
         return epoch - self._waiting_since >= self.patience
 
     def restore_best(self, epoch: int) -> None:
-        """Put the best epoch's parameters back and wait anew, counted from `epoch`."""
+        """Load the parameters of the best epoch and restart the patience counter at `epoch`."""
         self.module.load_state_dict(self._snapshot)
         self._waiting_since = epoch
 
     def _copy(self) -> dict[str, Tensor]:
-        return {name: part.clone() for name, part in self.module.state_dict().items()}
+        return {name: tensor.clone() for name, tensor in self.module.state_dict().items()}

@@ -1,4 +1,4 @@
-"""What happened during training."""
+"""Training history."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from typing import Literal
 
 @dataclass
 class History:
-    """The course of one stage.
+    """Losses and scores of one training stage.
 
     Attributes
     ----------
     stage : str
-        Its name.
-    scores : list of float
-        Validation score before the first epoch and after each one, so ``scores[epoch]``.
-    losses : list of tuple of float or None
-        For each epoch the mean loss of every step, in the order of the steps (None for a step whose turn did
-        not come). The first entry belongs to epoch 1.
-    lr_reductions : list of int
-        Epochs after which training went back to the best parameters and lowered its learning rates.
-    best_epoch : int
-        The epoch whose parameters were kept; 0 = training did not help.
-    ending : str
-        Why it ended.
+        Name of the stage.
+    scores : list of float, default=[]
+        Validation score before the first epoch and after each epoch, so that ``scores[epoch]`` belongs to
+        `epoch`.
+    losses : list of tuple of float or None, default=[]
+        For each epoch, the mean loss of every step, in the order of the steps. None for a step that did not
+        run in that epoch. The first entry belongs to epoch 1.
+    lr_reductions : list of int, default=[]
+        Epochs after which the best parameters were restored and the learning rates lowered.
+    best_epoch : int, default=0
+        Epoch whose parameters were kept; 0 means that training did not improve the score.
+    ending : {"max_epochs", "patience", "diverged"}, default="max_epochs"
+        Why training ended.
 
     Examples
     --------

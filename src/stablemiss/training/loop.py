@@ -1,15 +1,17 @@
-"""The one training loop: stages in order, in each stage steps in turn, each step its own loss and optimiser.
+"""The training loop: stages run one after the other, and each stage runs its steps in turn.
 
-An ordinary fit is one stage with one step. Alternation (a critic on every batch, a generator on every fifth)
-is one stage with two steps. "Weights, then predictor" is two stages. Full-batch descent is a stage whose
-batch holds all rows. A small problem to be solved within each batch is a call of `inner_loop` in the loss.
+- An ordinary fit is one stage with one step.
+- Alternating updates (a critic on every batch, a generator on every fifth) are one stage with two steps.
+- Fitting row weights and then the predictor takes two stages.
+- Full-batch optimisation is a stage without rows, or one whose batch size is the number of rows.
+- A small problem solved inside the loss of each batch calls `inner_loop`.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,32 +25,34 @@ from stablemiss.training.history import History
 from stablemiss.training.optimisers import MakeOptimiser
 from stablemiss.training.rows import Rows
 
-# What a learning rate is multiplied by when patience is lost.
+# Factor of the learning rates when training is out of patience.
 LR_FACTOR = 0.3
-# Multiplications in a step up to which a second thread saves little.
+# Number of multiplications per step below which a second thread saves little time.
 SMALL_STEP = 2**26
 
 
 @dataclass(frozen=True)
 class Step:
-    """One loss, the parameters it moves (and no others), and how.
+    """A loss, the parameters it updates, and the optimiser.
 
     Attributes
     ----------
     loss : callable
-        Batch → scalar tensor. It may draw from torch's own generators: `run_stages` seeds them.
+        Function from a batch (`Rows`) to a scalar tensor; in a stage without rows it takes no argument. It
+        may draw from torch's global generators, which `run_stages` seeds.
     parameters : sequence of tensors
-        What this step moves. Whatever else the loss depends on gets no gradient from it.
+        Parameters updated by this step. Other tensors that the loss depends on get no gradient.
     optimiser : callable
-        Parameters → torch optimiser, such as ``adamw(1e-3)`` or ``partial(torch.optim.SGD, lr=1.0)``.
-    clip : float
-        Largest norm of the gradient. Lower is safer against a rare wild batch and, far below the usual norm,
-        slower; infinity turns it off.
-    every : int
-        Run on every so many batches, counted through all epochs of the stage.
+        Function from parameters to a torch optimiser, such as ``adamw(1e-3)`` or
+        ``partial(torch.optim.SGD, lr=1.0)``.
+    clip : float, default=5.0
+        Maximum norm of the gradient; infinity turns clipping off. A lower value is safer against rare
+        batches with large gradients, and slows training down if it is far below the usual norm.
+    every : int, default=1
+        Run the step only on every `every`-th batch, counted through all epochs of the stage.
     """
 
-    loss: Callable[[Rows], Tensor]
+    loss: Callable[..., Tensor]
     parameters: Sequence[Tensor]
     optimiser: MakeOptimiser
     clip: float = 5.0
@@ -57,46 +61,50 @@ class Step:
 
 @dataclass(frozen=True)
 class Stage:
-    """Epochs of steps on the same rows, until the validation score has stopped falling.
+    """Epochs of steps on the same rows, with early stopping on a validation score.
 
     Attributes
     ----------
     name : str
-        Told to the progress.
+        Shown by the progress report.
     module : nn.Module
-        Holds all that the steps move; afterwards it is what it was at its best epoch. In training mode while
-        stepping, in evaluation mode while scoring and when the stage is over.
-    rows : Rows
-        Shuffled anew in each pass.
+        Holds all parameters that the steps update. It is in training mode during steps and in evaluation
+        mode during scoring. When the stage ends it is in evaluation mode with the parameters of the best
+        epoch.
     steps : sequence of Step
-        Taken in this order on each batch.
+        Run in this order on each batch.
     score : callable
-        () → validation score, lower is better, called without gradients. There is no way to do without it:
-        on incomplete data the loss of overfitting is as large as the effects to be measured.
-    batch_size : int
-        More rows in a batch: quicker epochs of fewer, steadier steps.
-    max_epochs : int
-        The most epochs to run.
-    patience : int
-        Epochs without a better score before patience is lost.
-    lr_reductions : int
-        How often, when patience is lost, to go back to the best parameters and continue at a lower learning
-        rate, before giving up. More cuts find a better end and take longer; 0 stops at once.
-    min_batches : int
-        An epoch makes as many whole passes over the rows as it needs for this many batches. Raise it where
-        a pass is few steps (small tables, full batches), so that scores are not taken at every step.
-    schedule : callable, optional
-        Share of the stage's batches that are over, 0 to 1 → what learning rates are multiplied by.
-    n_threads : int, optional
-        Processor threads. One is best for steps of a millisecond, see `torch_threads`; None leaves it to
-        torch, which is best for long ones.
+        Function without arguments that returns the validation score, lower is better; called without
+        gradients. It is required because overfitting to incomplete data costs as much accuracy as the
+        effects under study.
+    rows : Rows, default=None
+        Training rows, shuffled in each pass. None for a problem without mini-batches: a pass is then a
+        single call of each loss, without argument.
+    batch_size : int, default=256
+        Maximum number of rows in a batch. A larger value gives faster epochs with fewer, less noisy steps.
+    max_epochs : int, default=100
+        Maximum number of epochs.
+    patience : int, default=10
+        Number of epochs without a better score before the learning rates are lowered or training ends.
+    lr_reductions : int, default=0
+        How often the learning rates are lowered, continuing from the best parameters, before training ends.
+        More reductions find a better optimum and take longer; 0 ends training when patience runs out.
+    min_batches : int, default=1
+        Minimum number of batches per epoch: an epoch makes as many passes over the rows as it needs. Raise it
+        where a pass has few batches (small tables, full batches), so that the score is computed less often.
+    schedule : callable, default=None
+        Function from the fraction of the stage's batches completed, 0 to 1, to a factor of the learning
+        rates.
+    n_threads : int, default=None
+        Number of CPU threads. One thread is best for steps of about a millisecond, see `torch_threads`. None
+        uses torch's setting, which is best for longer steps.
     """
 
     name: str
     module: nn.Module
-    rows: Rows
     steps: Sequence[Step]
     score: Callable[[], float]
+    rows: Rows | None = None
     batch_size: int = 256
     max_epochs: int = 100
     patience: int = 10
@@ -105,43 +113,61 @@ class Stage:
     schedule: Callable[[float], float] | None = None
     n_threads: int | None = None
 
+    @property
+    def n_batches(self) -> int:
+        """Number of batches in one pass over the rows."""
+        return 1 if self.rows is None else self.rows.n_batches(self.batch_size)
+
+    def batches(self, rng: Rng) -> Iterator[tuple[Rows, ...]]:
+        """The arguments of the losses for each batch of one pass."""
+        if self.rows is None:
+            yield ()
+        else:
+            for batch in self.rows.batches(self.batch_size, rng):
+                yield (batch,)
+
 
 def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[History]:
-    """Run the stages one after the other; afterwards every module holds its best epoch.
+    """Run the stages one after the other; afterwards every module has the parameters of its best epoch.
 
-    A loss or score that is not finite is treated like lost patience: back to the best parameters, lower
-    rates. Only when no cut is left does training end, with a warning if it had got somewhere, since hours
-    of good epochs should not be thrown away, and with an error if it had not, since an untrained module
-    must not pass for a trained one.
+    A loss or score that is not finite is treated like running out of patience: the best parameters are
+    restored and the learning rates lowered. If no reduction is left, training ends. It ends with a warning if
+    the score had improved before, because the good epochs are still useful, and with an error if it had not,
+    because an untrained module must not be taken for a trained one.
 
     Parameters
     ----------
     stages : sequence of Stage
-        What to run.
+        The stages to run.
     rng : numpy Generator
-        Decides the order of the rows and all that torch draws inside losses. The process's own random state
-        stays untouched.
+        Determines the order of the rows and everything that torch draws inside the losses. The random state
+        of the process is not changed.
     progress : Progress
-        Told each epoch's score.
+        Receives the score of each epoch.
 
     Returns
     -------
     list of History
-        One for each stage.
+        One per stage.
+
+    See Also
+    --------
+    inner_loop : A fixed number of steps on a small problem inside a loss.
 
     Examples
     --------
-    Fit a line and see the validation score fall:
+    Fit a line:
 
     >>> import numpy as np
     >>> from stablemiss.data import MaskedData
+    >>> from stablemiss.progress import NullProgress
     >>> from stablemiss.training import adamw
     >>> x = np.linspace(-1, 1, 64)[:, None]
     >>> rows = Rows.of(MaskedData.of(x, x == x, 3 * x), torch.device("cpu"))
     >>> line = nn.Linear(1, 1)
     >>> loss = lambda batch: ((line(batch.values) - batch.target) ** 2).mean()
     >>> step = Step(loss, list(line.parameters()), adamw(learning_rate=0.1))
-    >>> stage = Stage("line", line, rows, [step], lambda: float(loss(rows)), batch_size=16)
+    >>> stage = Stage("line", line, [step], lambda: float(loss(rows)), rows, batch_size=16)
     >>> [history] = run_stages([stage], np.random.default_rng(0), NullProgress())
     >>> history.best_score < 0.01 < history.scores[0]
     True
@@ -156,53 +182,70 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[Hi
 def inner_loop(
     loss: Callable[[], Tensor], parameters: Sequence[Tensor], optimiser: MakeOptimiser, n_steps: int
 ) -> None:
-    """Take steps on a small problem, such as the weights of one batch's rows inside that batch's loss.
+    """Run optimiser steps on a small problem, such as the row weights of one batch inside its loss.
 
     Parameters
     ----------
     loss : callable
-        () → scalar tensor.
+        Function without arguments that returns a scalar tensor.
     parameters : sequence of tensors
-        What is moved, in place.
+        Updated in place.
     optimiser : callable
-        As in `Step`; starts afresh with each call.
+        As in `Step`; a new optimiser is made in each call.
     n_steps : int
-        More steps solve the problem more exactly; each costs one evaluation of the loss and its gradient.
+        A larger value solves the problem more exactly; each step costs one evaluation of the loss and its
+        gradient.
+
+    See Also
+    --------
+    run_stages : Training with batches, validation score and early stopping.
 
     Examples
     --------
     >>> from functools import partial
-    >>> place = torch.tensor([4.0], requires_grad=True)
-    >>> inner_loop(lambda: (place - 1.0).square().sum(), [place], partial(torch.optim.SGD, lr=0.5), n_steps=1)
-    >>> place.detach()
+    >>> position = torch.tensor([4.0], requires_grad=True)
+    >>> sgd = partial(torch.optim.SGD, lr=0.5)
+    >>> inner_loop(lambda: (position - 1.0).square().sum(), [position], sgd, n_steps=1)
+    >>> position.detach()
     tensor([1.])
     """
-    descent = _Descent(parameters, optimiser, clip=math.inf)
+    updater = _Updater(parameters, optimiser, clip=math.inf)
     with torch.enable_grad():
         for _ in range(n_steps):
-            descent.step(loss())
+            updater.step(loss())
 
 
-class _Descent:
-    """An optimiser at work on its parameters."""
+class _Updater:
+    """Applies gradient steps to its parameters.
+
+    Parameters
+    ----------
+    parameters : sequence of tensors
+    optimiser : callable
+        As in `Step`.
+    clip : float
+        Maximum norm of the gradient.
+    lr_factor : float, default=1.0
+        Multiplies the optimiser's learning rates.
+    """
 
     def __init__(
-        self, parameters: Sequence[Tensor], optimiser: MakeOptimiser, clip: float, slower: float = 1.0
+        self, parameters: Sequence[Tensor], optimiser: MakeOptimiser, clip: float, lr_factor: float = 1.0
     ):
         self.parameters = list(parameters)
         self.clip = clip
         self.optimiser = optimiser(self.parameters)
-        self.rates = [group["lr"] * slower for group in self.optimiser.param_groups]
-        self.scale_rates(1.0)
+        self.learning_rates = [group["lr"] * lr_factor for group in self.optimiser.param_groups]
+        self.scale_learning_rates(1.0)
 
-    def scale_rates(self, factor: float) -> None:
-        """Set the learning rates to so many times their first ones."""
-        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-            group["lr"] = factor * rate
+    def scale_learning_rates(self, factor: float) -> None:
+        """Set the learning rates to `factor` times their initial values."""
+        for group, learning_rate in zip(self.optimiser.param_groups, self.learning_rates, strict=True):
+            group["lr"] = factor * learning_rate
 
     def step(self, loss: Tensor) -> None:
-        """Move the parameters once, against the gradient of `loss`."""
-        # Not loss.backward(), which would leave gradients on what other steps move.
+        """Update the parameters once with the gradient of `loss`."""
+        # Not loss.backward(), which would leave gradients on the parameters of other steps.
         gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
@@ -213,18 +256,18 @@ class _Descent:
 
 
 def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
-    if not len(stage.rows):
+    if stage.rows is not None and not len(stage.rows):
         raise ValueError(f'The stage "{stage.name}" has no rows to train on; give it at least one.')
     history = History(stage.name)
     stopping = EarlyStopping(stage.module, stage.patience)
-    descents = _descents(stage, n_reductions=0)
+    updaters = _make_updaters(stage, n_reductions=0)
     progress.start(stage.name, total=stage.max_epochs)
     try:
-        # The start competes too: where there is nothing to learn, it is the best there is.
+        # The initial parameters count as epoch 0: if training only makes the score worse, they are kept.
         history.scores.append(_score(stage))
         stopping.should_stop(0, history.scores[0])
         for epoch in range(1, stage.max_epochs + 1):
-            history.losses.append(_run_epoch(stage, descents, epoch, rng))
+            history.losses.append(_run_epoch(stage, updaters, epoch, rng))
             history.scores.append(_score(stage))
             progress.update(epoch, f"validation {history.scores[-1]:.4g}")
             if _has_diverged(history) or stopping.should_stop(epoch, history.scores[-1]):
@@ -233,45 +276,44 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
                     break
                 history.lr_reductions.append(epoch)
                 stopping.restore_best(epoch)
-                descents = _descents(stage, len(history.lr_reductions))
+                updaters = _make_updaters(stage, len(history.lr_reductions))
     finally:
         progress.finish()
     stopping.restore_best(len(history.losses))
     history.best_epoch = stopping.best_epoch
     if _has_diverged(history):
         history.ending = "diverged"
-        _tell_divergence(history)
+        _report_divergence(history)
     return history
 
 
-def _descents(stage: Stage, n_reductions: int) -> list[_Descent]:
-    """Optimisers without memory of earlier steps, which may have led astray."""
-    return [
-        _Descent(step.parameters, step.optimiser, step.clip, LR_FACTOR**n_reductions) for step in stage.steps
-    ]
+def _make_updaters(stage: Stage, n_reductions: int) -> list[_Updater]:
+    """One updater per step. Optimisers are new, because the moments of earlier steps may be misleading."""
+    lr_factor = LR_FACTOR**n_reductions
+    return [_Updater(step.parameters, step.optimiser, step.clip, lr_factor) for step in stage.steps]
 
 
-def _run_epoch(stage: Stage, descents: list[_Descent], epoch: int, rng: Rng) -> tuple[float | None, ...]:
+def _run_epoch(stage: Stage, updaters: list[_Updater], epoch: int, rng: Rng) -> tuple[float | None, ...]:
     """Mean loss of each step over the batches of one epoch."""
     stage.module.train()
-    n_batches = stage.rows.n_batches(stage.batch_size)
-    n_passes = math.ceil(stage.min_batches / n_batches)
-    n_seen = (epoch - 1) * n_passes * n_batches
+    n_passes = math.ceil(stage.min_batches / stage.n_batches)
+    batches_per_epoch = n_passes * stage.n_batches
+    n_seen = (epoch - 1) * batches_per_epoch
     losses: list[list[Tensor]] = [[] for _ in stage.steps]
     for _ in range(n_passes):
-        for batch in stage.rows.batches(stage.batch_size, rng):
+        for batch in stage.batches(rng):
             if stage.schedule is not None:
-                factor = stage.schedule(n_seen / (stage.max_epochs * n_passes * n_batches))
-                for descent in descents:
-                    descent.scale_rates(factor)
+                factor = stage.schedule(n_seen / (stage.max_epochs * batches_per_epoch))
+                for updater in updaters:
+                    updater.scale_learning_rates(factor)
             n_seen += 1
-            for step, descent, own_losses in zip(stage.steps, descents, losses, strict=True):
+            for step, updater, step_losses in zip(stage.steps, updaters, losses, strict=True):
                 if n_seen % step.every == 0:
-                    loss = step.loss(batch)
-                    descent.step(loss)
-                    own_losses.append(loss.detach())
-    # Read once per epoch: to read each loss as it comes would make a GPU wait for it.
-    return tuple(float(torch.stack(own).mean()) if own else None for own in losses)
+                    loss = step.loss(*batch)
+                    updater.step(loss)
+                    step_losses.append(loss.detach())
+    # Losses are read once per epoch, because reading each one would make a GPU wait.
+    return tuple(float(torch.stack(values).mean()) if values else None for values in losses)
 
 
 def _score(stage: Stage) -> float:
@@ -281,18 +323,19 @@ def _score(stage: Stage) -> float:
 
 
 def _has_diverged(history: History) -> bool:
-    """Whether a number of the last epoch is not finite."""
+    """Whether a loss or the score of the last epoch is not finite."""
     losses = [loss for loss in history.losses[-1] if loss is not None]
     return not all(math.isfinite(number) for number in (*losses, history.scores[-1]))
 
 
-def _tell_divergence(history: History) -> None:
-    what = (
+def _report_divergence(history: History) -> None:
+    """Raise if no epoch improved the score, otherwise warn."""
+    problem = (
         f'Training of "{history.stage}" diverged: in epoch {len(history.losses)} a loss or the validation '
         "score was not finite."
     )
-    advice = "Lower the learning rate, and look for extreme values in the features and the target."
+    advice = "Lower the learning rate, and check the features and the target for extreme values."
     if history.best_epoch == 0:
-        raise FloatingPointError(f"{what} Nothing had been learnt before. {advice}")
+        raise FloatingPointError(f"{problem} No epoch had improved the score before. {advice}")
     kept = f"The parameters of epoch {history.best_epoch} are kept."
-    warnings.warn(f"{what} {kept} {advice}", RuntimeWarning, stacklevel=4)
+    warnings.warn(f"{problem} {kept} {advice}", RuntimeWarning, stacklevel=4)

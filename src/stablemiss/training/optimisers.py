@@ -1,4 +1,4 @@
-"""Ways to move parameters, as functions from parameters to a torch optimiser."""
+"""Optimisers as functions from parameters to a torch optimiser, and learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -12,15 +12,24 @@ MakeOptimiser = Callable[[list[Tensor]], torch.optim.Optimizer]
 
 
 def adamw(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> MakeOptimiser:
-    """Adam with decoupled weight decay on matrices; vectors (biases) are left free.
+    """Adam with decoupled weight decay on matrices; vectors such as biases are not decayed.
 
     Parameters
     ----------
-    learning_rate : float
-        Larger moves faster and ends in a noisier place.
-    weight_decay : float
-        Each step shrinks matrices by the factor 1 − learning_rate · weight_decay. Larger gives smoother
-        functions; too large ones cannot bend at all.
+    learning_rate : float, default=1e-3
+        A larger value trains faster and converges to a noisier solution.
+    weight_decay : float, default=0.0
+        Each step multiplies matrices by 1 − learning_rate · weight_decay. A larger value gives smoother
+        functions; a value that is too large underfits.
+
+    Returns
+    -------
+    callable
+        Function from a list of parameters to a `torch.optim.AdamW`.
+
+    See Also
+    --------
+    one_cycle : Learning-rate schedule for `Stage`.
 
     Examples
     --------
@@ -39,14 +48,22 @@ def adamw(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> MakeOptimis
     return make
 
 
-def one_cycle(share: float, warm_up: float = 0.15) -> float:
-    """What to multiply learning rates by when `share` of the steps is over: up in a line, down in a cosine.
+def one_cycle(fraction: float, warm_up: float = 0.15) -> float:
+    """Factor of the learning rate: linear warm-up, then cosine decay to zero.
+
+    Parameters
+    ----------
+    fraction : float
+        Fraction of the training steps completed, 0 to 1.
+    warm_up : float, default=0.15
+        Fraction of the steps spent on the warm-up. A larger value starts more gently and leaves fewer steps
+        for the decay.
 
     Examples
     --------
-    >>> [round(one_cycle(share), 2) for share in (0.0, 0.15, 0.575, 1.0)]
+    >>> [round(one_cycle(fraction), 2) for fraction in (0.0, 0.15, 0.575, 1.0)]
     [0.04, 1.0, 0.5, 0.0]
     """
-    if share < warm_up:
-        return 0.04 + 0.96 * share / warm_up
-    return 0.5 * (1 + math.cos(math.pi * (share - warm_up) / (1 - warm_up)))
+    if fraction < warm_up:
+        return 0.04 + 0.96 * fraction / warm_up
+    return 0.5 * (1 + math.cos(math.pi * (fraction - warm_up) / (1 - warm_up)))

@@ -1,4 +1,4 @@
-"""The rows a network is trained on, as tensors on one device."""
+"""Training rows as tensors on one device, and mini-batches of them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from torch import Tensor
 from stablemiss.data import MaskedData
 from stablemiss.seeding import Rng
 
+# Number of rows processed at a time where no gradients are needed.
 CHUNK = 1024
 
 
 def to_device(name: str) -> torch.device:
-    """The device called `name`; "auto" is the first GPU that torch sees, else the processor.
+    """The torch device called `name`; "auto" is the first GPU if torch sees one, otherwise the CPU.
 
     Examples
     --------
@@ -28,36 +29,34 @@ def to_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         if device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(
-                f'device="{name}" was asked for but torch sees no GPU; use device="auto" or "cpu".'
-            )
-        # Torch knows names of devices that are not there, and says so only when one is used.
+            raise ValueError(f'device="{name}" needs a GPU, but torch sees none; use device="auto" or "cpu".')
+        # Torch accepts the names of devices that do not exist and fails only when one is used.
         torch.empty(0, device=device)
     except (RuntimeError, TypeError, AssertionError) as error:
         raise ValueError(
-            f'device={name!r} is none that torch can use here; use device="auto", "cpu" or "cuda".'
+            f'device={name!r} is not available to torch on this machine; use device="auto", "cpu" or "cuda".'
         ) from error
     return device
 
 
 @dataclass(frozen=True)
 class Rows:
-    """`MaskedData` in single precision on one device, for networks.
+    """`MaskedData` in single precision on one device.
 
-    All rows live on the device at once and a batch is a selection of them, which for tables is far quicker
-    than to collate row by row.
+    All rows are on the device at once and a batch is a selection of them. For tables this is much faster
+    than collating single rows.
 
     Attributes
     ----------
     values : (n, …) float32
-        Zero where hidden.
+        Zero where missing.
     mask : (n, …) float32
         1 = observed.
     target : (n, d_target) float32, or (n,) int64 class codes
     weight : (n,) float32
-        Mean one over all rows; in a batch it need not be.
+        Mean one over all rows, not necessarily within a batch.
     index : (n,) int64
-        Place of each row among all rows, for losses that keep something per row.
+        Position of each row among all rows, for losses that keep one parameter per row.
 
     Examples
     --------
@@ -88,26 +87,39 @@ class Rows:
         return len(self.index)
 
     def take(self, index: Tensor) -> Rows:
-        """The chosen rows, in that order."""
+        """Select rows by position, in the given order."""
         return Rows(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def batches(self, size: int, rng: Rng | None = None) -> Iterator[Rows]:
-        """Every row once, in batches of at most `size` whose sizes differ by at most one.
+        """Split all rows into batches of at most `size` rows whose sizes differ by at most one.
 
-        Even batches, because a last batch of one or two left-over rows would move the parameters as far as
-        a full one does. In random order if there is an `rng`.
+        Batch sizes are even because a last batch of one or two rows would move the parameters as far as a
+        full batch does.
+
+        Parameters
+        ----------
+        size : int
+            Maximum number of rows in a batch.
+        rng : numpy Generator, default=None
+            Shuffles the rows; None keeps their order.
         """
         order = np.arange(len(self)) if rng is None else rng.permutation(len(self))
-        for part in np.array_split(order, self.n_batches(size)):
-            yield self.take(torch.as_tensor(part, device=self.index.device))
+        for batch in np.array_split(order, self.n_batches(size)):
+            yield self.take(torch.as_tensor(batch, device=self.index.device))
 
     def n_batches(self, size: int) -> int:
-        """How many batches of at most `size` rows it takes."""
+        """Number of batches of at most `size` rows."""
         return max(1, -(-len(self) // size))
 
 
 def mean_loss(row_loss: Callable[[Rows], Tensor], rows: Rows) -> float:
-    """Weighted mean of `row_loss` (batch → one loss per row) over all rows, without gradients, in chunks.
+    """Weighted mean of a loss over all rows, computed in chunks and without gradients.
+
+    Parameters
+    ----------
+    row_loss : callable
+        Function from `Rows` to one loss per row, (n,).
+    rows : Rows
 
     Examples
     --------
