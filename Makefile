@@ -16,7 +16,7 @@ test: $(READY)  ## the fast suite, about five minutes on two cores
 test-slow: $(READY)  ## tests of killed processes, clusters and browsers, and other tests of many seconds
 	$(PYTEST) -m "slow and not accuracy"
 
-test-accuracy: $(READY)  ## accuracy at full size, about half an hour
+test-accuracy: $(READY)  ## accuracy at full size, a few minutes
 	$(PYTEST) -m accuracy
 
 check: $(READY)  ## lint, types, import layers

@@ -44,7 +44,7 @@ def test_at_a_prohibitive_penalty_nothing_but_the_plain_fit_is_left(decorrelate,
 
 
 @pytest.mark.parametrize("method", [StableMiss(decorrelate="full", **QUICK), StableMissPlus(**QUICK)])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_weights_lower_the_dependence_and_reach_the_predictor(method, seed):
     values, mask, y = draw(seed, n=1000)
     predictor = fit(method, values, mask, y)

@@ -122,7 +122,7 @@ def test_the_exact_density_ratio_brings_the_distance_down_to_its_floor(seed):
     assert weighted < 3 * floor
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_learnt_weights_lower_the_distance_along_fresh_directions_and_the_dependence(seed):
     values, mask = mar_table(seed)
     found = transport_weights(values, mask, rng=np.random.default_rng(seed))
@@ -163,7 +163,7 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_torchs_own_random_state
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_independent_columns_keep_nearly_equal_weights(seed):
     rng = np.random.default_rng(seed)
     values, mask = rng.normal(size=(1000, 5)), rng.random((1000, 5)) < 0.8

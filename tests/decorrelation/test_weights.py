@@ -54,7 +54,7 @@ def test_independent_columns_are_at_the_sampling_floor_and_keep_nearly_equal_wei
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_dependence_under_mar_falls_by_two_fifths_and_a_third_of_the_rows_is_left(level, seed):
     """On features that no step has seen, with the default strength."""
     values, mask = mar_table(seed, n=3000, d=20, level=level)

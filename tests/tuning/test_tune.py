@@ -205,6 +205,7 @@ def test_what_was_tried_already_is_not_fitted_again(table, shelf):
     assert tuned.params["height"] == 0.5
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_after_its_process_was_killed(table, other, tmp_path):
     """The trial it was at is lost, no other; as many end as were asked for."""
     process = other(n_trials=1000, n_first=3)
@@ -221,6 +222,7 @@ def test_a_search_goes_on_after_its_process_was_killed(table, other, tmp_path):
     assert sum(trial.is_given for trial in tuned.trials) == 1
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_study(table, other, tmp_path):
     process = other(n_trials=30, n_first=2)
     path = tmp_path / "study.journal"
@@ -243,6 +245,7 @@ def test_trials_run_in_processes_of_their_own(table):
     assert tuned.trials[0].loss == alone.loss
 
 
+@pytest.mark.slow
 def test_a_trial_whose_process_died_is_tried_once_more_and_the_one_given_is_not_lost(tmp_path):
     done = subprocess.run([sys.executable, "-c", FRAGILE], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
