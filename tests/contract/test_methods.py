@@ -210,6 +210,7 @@ def test_a_predictor_rebuilt_from_its_state_predicts_bit_identically(method, kin
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 1), (5, 4), (8, 12)])
+@pytest.mark.parametrize("kind", ["multi-output", "three classes"])
 def test_one_column_few_rows_and_more_columns_than_rows_are_accepted(method, kind, n, d):
     data, task = draw(kind, n=n, d=d)
     outputs = predict(fit(method, data, task), data)
