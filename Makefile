@@ -2,17 +2,22 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Tests that share a fitted model name one group, which one process runs (`loadgroup`).
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=20
 
-.PHONY: demo test test-slow check setup bench clean
+.PHONY: demo test test-slow test-accuracy check bench setup clean
 
 demo: $(READY)  ## the main job on built-in data: a table and report.html
 	$(BIN)/stablemiss demo
 
-test: $(READY)  ## the fast suite
-	$(BIN)/python -m pytest -n 2 -m "not slow" --durations=20
+test: $(READY)  ## the fast suite, about five minutes on two cores
+	$(PYTEST) -m "not slow and not accuracy"
 
-test-slow: $(READY)  ## the long checks: accuracy at full size
-	$(BIN)/python -m pytest -m slow
+test-slow: $(READY)  ## tests of killed processes, clusters and browsers, and other tests of many seconds
+	$(PYTEST) -m "slow and not accuracy"
+
+test-accuracy: $(READY)  ## accuracy at full size, a few minutes
+	$(PYTEST) -m accuracy
 
 check: $(READY)  ## lint, types, import layers
 	$(BIN)/ruff check .
@@ -31,5 +36,5 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
-clean:
+clean:  ## remove .venv and the caches
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,8 @@ import pytest
 import stablemiss
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+BLOCK = r"```python\n(.*?)```"
 MODULES = [module.name for module in pkgutil.walk_packages(stablemiss.__path__, "stablemiss.")]
 
 
@@ -19,15 +20,22 @@ MODULES = [module.name for module in pkgutil.walk_packages(stablemiss.__path__, 
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace: dict = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL):
+    for block in re.findall(BLOCK, page.read_text(), flags=re.DOTALL):
         exec(compile(block, str(page), "exec"), namespace)
 
 
-def test_the_first_example_prints_the_output_shown_in_the_readme(tmp_path, monkeypatch, capsys):
+def test_the_code_blocks_of_the_readme_run_and_the_first_prints_the_output_shown(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
     text = (ROOT / "README.md").read_text()
-    block, shown = re.search(r"```python\n(.*?)```\n\n((?:    [^\n]*\n)+)", text, flags=re.DOTALL).groups()
-    exec(compile(block, "README.md", "exec"), {})
+    first, *others = re.findall(BLOCK, text, flags=re.DOTALL)
+    shown = re.search(rf"{BLOCK}\n\n((?:    [^\n]*\n)+)", text, flags=re.DOTALL)[2]
+    namespace: dict = {}
+    exec(compile(first, "README.md", "exec"), namespace)
     printed = capsys.readouterr().out.split()
+    for block in others:
+        exec(compile(block, "README.md", "exec"), namespace)
     expected = shown.split()
     assert len(printed) == len(expected)
     for actual_word, expected_word in zip(printed, expected, strict=True):

@@ -44,7 +44,7 @@ def test_with_a_large_penalty_it_equals_the_unweighted_fit(decorrelate, form):
 
 
 @pytest.mark.parametrize("method", [StableMiss(decorrelate="full", **QUICK), StableMissPlus(**QUICK)])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_weights_lower_the_dependence_and_reach_the_predictor(method, seed):
     values, mask, y = draw(seed, n=1000)
     predictor = fit(method, values, mask, y)

@@ -1,4 +1,4 @@
-"""Where a published method differs from its paper, its file says so: marked in place, listed at the top."""
+"""Deviations from a published method are marked in its source, with a reason, and listed in its docstring."""
 
 import inspect
 import re
@@ -22,7 +22,7 @@ PUBLISHED = [
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_every_mark_is_in_the_list_at_the_top_of_the_file(name):
+def test_every_deviation_is_listed_in_the_module_docstring(name):
     module = sys.modules[METHODS[name].__module__]
     listed = re.search(r"^Deviations: (.+?)\.(?=\s|$)", inspect.getdoc(module), re.DOTALL | re.MULTILINE)
     marks = re.findall(r"^ *# DEVIATION: ", inspect.getsource(module), re.MULTILINE)
@@ -31,7 +31,7 @@ def test_every_mark_is_in_the_list_at_the_top_of_the_file(name):
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_mark_begins_its_line_and_says_why(name):
+def test_every_deviation_starts_a_comment_and_gives_a_reason(name):
     source = inspect.getsource(sys.modules[METHODS[name].__module__])
     assert source.count("DEVIATION") == len(re.findall(r"^ *# DEVIATION: ", source, re.MULTILINE))
     for mark in re.findall(r"^ *# DEVIATION: .*(?:\n *# (?!DEVIATION|PAPER).*)*", source, re.MULTILINE):

@@ -58,7 +58,7 @@ def test_independent_columns_have_only_sampling_noise_and_keep_nearly_equal_weig
 
 
 @pytest.mark.parametrize("level", [0.1, 0.5])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_dependence_under_mar_falls_by_two_fifths_and_a_third_of_the_rows_is_effective(level, seed):
     """With features that were not used for learning, at the default strength."""
     values, mask = mar_table(seed, n=3000, d=20, level=level)

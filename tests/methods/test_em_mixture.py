@@ -39,7 +39,7 @@ def test_one_gaussian_is_enough_for_gaussian_data():
     assert max(shares) < 0.03
 
 
-@pytest.mark.slow
+@pytest.mark.accuracy
 @pytest.mark.parametrize("seed", [11, 12, 13])
 @pytest.mark.parametrize("level", [0.1, 0.5])
 @pytest.mark.parametrize("mechanism", [MAR, MCARWindow])

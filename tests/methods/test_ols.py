@@ -127,7 +127,7 @@ def test_an_invalid_ridge_raises(ridge):
 
 
 @pytest.mark.parametrize("train_level", [0.1, 0.5])
-@pytest.mark.parametrize("seed", [11, 12, 13])
+@pytest.mark.parametrize("seed", [11, *(pytest.param(s, marks=pytest.mark.accuracy) for s in (12, 13))])
 def test_it_is_within_1_5_percent_of_the_optimum_on_gaussian_ind(seed, train_level):
     """With 50 independent columns, E[y | x_o] is linear in the mean-imputed columns."""
     population = make_gaussian_ind(random_state=seed)

@@ -205,6 +205,7 @@ def test_equal_hyper_parameters_are_fitted_once(table, shelf):
     assert tuned.params["height"] == 0.5
 
 
+@pytest.mark.slow
 def test_a_search_can_be_continued_after_its_process_was_killed(table, start_process, tmp_path):
     """Only the trial that was running is lost."""
     process = start_process(n_trials=1000, n_first=3)
@@ -221,6 +222,7 @@ def test_a_search_can_be_continued_after_its_process_was_killed(table, start_pro
     assert sum(trial.is_initial for trial in tuned.trials) == 1
 
 
+@pytest.mark.slow
 def test_two_processes_share_one_study(table, start_process, tmp_path):
     process = start_process(n_trials=30, n_first=2)
     path = tmp_path / "study.journal"
@@ -243,6 +245,7 @@ def test_trials_run_in_parallel_processes(table):
     assert tuned.trials[0].loss == alone.loss
 
 
+@pytest.mark.slow
 def test_a_trial_whose_process_died_is_retried_once(tmp_path):
     done = subprocess.run([sys.executable, "-c", FRAGILE], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
