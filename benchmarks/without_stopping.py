@@ -91,7 +91,7 @@ def measure(setting: Setting, label: str, n_epochs: int | None, instance: int) -
 
         def error(rows: Floats, y: Floats) -> float:
             part = scaled(rows, task.encode(y))
-            return root_mean_squared_error(task.decode(predictor.outputs(part.values, part.mask)), y)
+            return root_mean_squared_error(task.decode(predictor.predict(part.values, part.mask)), y)
 
         return {
             **key_of(setting, label, n_epochs, instance),

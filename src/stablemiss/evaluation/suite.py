@@ -18,6 +18,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
+from stablemiss.anymask import univariate_importance
 from stablemiss.data import Floats, to_table
 from stablemiss.estimators import MissingClassifier, MissingRegressor
 from stablemiss.evaluation.provenance import describe, versions
@@ -29,7 +30,6 @@ from stablemiss.missingness import (
     Mechanism,
     Only,
     Outage,
-    univariate_importance,
 )
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng

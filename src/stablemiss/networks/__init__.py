@@ -1,6 +1,5 @@
 """Networks: plain modules, without loss and without optimiser."""
 
-from stablemiss.networks.columns import ColumnNetwork
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
 from stablemiss.networks.latent import PointNet, averaged, gaussian_divergence, label_columns, show_half
 from stablemiss.networks.miwae import MIWAENet
@@ -11,7 +10,6 @@ from stablemiss.networks.partial_vae import PartialVAENet
 
 __all__ = [
     "MLP",
-    "ColumnNetwork",
     "GeneratedMLP",
     "MIWAENet",
     "NeuMissNet",
