@@ -1,4 +1,4 @@
-"""Work on a thread of its own."""
+"""A function on a second thread: its result, its progress, its errors and its cancellation."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -7,17 +7,17 @@ from time import sleep
 import pytest
 import torch
 
-from stablemiss.background import BackgroundTask, Cancelled
+from stablemiss.anymask.background import BackgroundTask, Cancelled
 from stablemiss.progress import NullProgress
 from stablemiss.torch_state import torch_threads
 
 
-class Heard(NullProgress):
+class RecordingProgress(NullProgress):
     def __init__(self):
-        self.pieces, self.notes = [], []
+        self.tasks, self.notes = [], []
 
     def start(self, what, total=None):
-        self.pieces.append((what, total))
+        self.tasks.append((what, total))
 
     def update(self, done, note=""):
         self.notes.append((done, note))
@@ -29,95 +29,94 @@ def two_threads():
         yield
 
 
-def test_the_work_runs_beside_the_block():
-    begun, go_on = threading.Event(), threading.Event()
+def test_the_function_runs_beside_the_block():
+    started, may_finish = threading.Event(), threading.Event()
 
-    def work(progress):
-        begun.set()
-        return go_on.wait(10)
+    def function(progress):
+        started.set()
+        return may_finish.wait(10)
 
-    with BackgroundTask(work) as background:
-        assert begun.wait(10)
+    with BackgroundTask(function) as background:
+        assert started.wait(10)
         assert background.n_threads_left == 1
-        go_on.set()
+        may_finish.set()
         assert background.result(NullProgress()) is True
         assert background.n_threads_left is None
 
 
-def test_its_progress_is_shown_while_it_is_waited_for():
-    shown = threading.Event()
-    heard = Heard()
-    heard.finish = shown.set
-    seen = threading.Event()
-    heard.update = lambda done, note="": (heard.notes.append((done, note)), seen.set())
+def test_progress_is_shown_while_waiting_for_the_result():
+    finished, updated = threading.Event(), threading.Event()
+    shown = RecordingProgress()
+    shown.finish = finished.set
+    shown.update = lambda done, note="": (shown.notes.append((done, note)), updated.set())
 
-    def work(progress):
+    def function(progress):
         progress.start("net", total=3)
         progress.update(2, "validation 0.5")
-        return "done" if seen.wait(10) else "nobody looked"
+        return "done" if updated.wait(10) else "no update was shown"
 
-    with BackgroundTask(work) as background:
-        assert background.result(heard) == "done"
-    assert heard.pieces == [("net", 3)]
-    assert heard.notes[-1] == (2, "validation 0.5")
-    assert shown.is_set()
+    with BackgroundTask(function) as background:
+        assert background.result(shown) == "done"
+    assert shown.tasks == [("net", 3)]
+    assert shown.notes[-1] == (2, "validation 0.5")
+    assert finished.is_set()
 
 
-def test_errors_of_the_work_come_out_where_its_result_is_asked_for():
-    def work(progress):
+def test_exceptions_of_the_function_are_raised_by_result():
+    def function(progress):
         raise ValueError("no rows")
 
-    with pytest.raises(ValueError, match="no rows"), BackgroundTask(work) as background:
+    with pytest.raises(ValueError, match="no rows"), BackgroundTask(function) as background:
         background.result(NullProgress())
 
 
-def test_work_stops_when_the_block_fails():
-    ended = []
+def test_the_function_is_cancelled_if_the_block_fails():
+    outcome = []
 
-    def work(progress):
+    def function(progress):
         try:
             for _ in range(10_000):
                 progress.update(1)
                 sleep(0.001)
         except Cancelled:
-            ended.append("stopped")
+            outcome.append("cancelled")
             raise
 
-    with pytest.raises(KeyboardInterrupt), BackgroundTask(work):
+    with pytest.raises(KeyboardInterrupt), BackgroundTask(function):
         raise KeyboardInterrupt
-    assert ended == ["stopped"]
+    assert outcome == ["cancelled"]
 
 
-@pytest.mark.parametrize(("wanted", "n_threads"), [(False, 2), (True, 1)])
-def test_without_a_second_core_the_work_is_done_when_asked_for(wanted, n_threads):
+@pytest.mark.parametrize(("concurrent", "n_threads"), [(False, 2), (True, 1)])
+def test_without_a_second_thread_the_function_runs_inside_result(concurrent, n_threads):
     threads = []
     with (
         torch_threads(n_threads),
-        BackgroundTask(lambda p: threads.append(threading.current_thread()), wanted) as a,
+        BackgroundTask(lambda p: threads.append(threading.current_thread()), concurrent) as background,
     ):
-        assert a.n_threads_left is None
+        assert background.n_threads_left is None
         assert not threads
-        a.result(NullProgress())
+        background.result(NullProgress())
     assert threads == [threading.main_thread()]
 
 
-def test_torch_keeps_its_number_of_threads():
-    """Also new threads, which take over what was last set on any."""
+def test_the_number_of_torch_threads_is_restored():
+    """Also for new threads, which inherit the number that was last set on any thread."""
     with BackgroundTask(lambda progress: torch.set_num_threads(1)) as background:
         background.result(NullProgress())
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(torch.get_num_threads).result() == 2
 
 
-def test_pieces_of_one_name_are_shown_one_by_one():
-    heard, seen = Heard(), [threading.Event(), threading.Event()]
-    heard.start = lambda what, total=None: (heard.pieces.append(what), seen[len(heard.pieces) - 1].set())
+def test_tasks_with_the_same_name_are_shown_one_by_one():
+    shown, started = RecordingProgress(), [threading.Event(), threading.Event()]
+    shown.start = lambda what, total=None: (shown.tasks.append(what), started[len(shown.tasks) - 1].set())
 
-    def work(progress):
-        for event in seen:
+    def function(progress):
+        for event in started:
             progress.start("net", 1)
             assert event.wait(10)
 
-    with BackgroundTask(work) as background:
-        background.result(heard)
-    assert heard.pieces == ["net", "net"]
+    with BackgroundTask(function) as background:
+        background.result(shown)
+    assert shown.tasks == ["net", "net"]

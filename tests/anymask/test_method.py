@@ -1,14 +1,15 @@
-"""What is special about AnyMask: members, a stack that finds the better one, and columns that may vanish."""
+"""What is specific to AnyMask: its members, intervals and sets, and the columns that may vanish."""
 
 import numpy as np
 import pytest
 
+from stablemiss.anymask import AnyMask, AnyMaskPredictor
+from stablemiss.anymask.members import RESIDUAL_BOOSTING
 from stablemiss.data import MaskedData
-from stablemiss.methods.anymask import AnyMask
 from stablemiss.methods.boosting import Boosting
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
-from stablemiss.tasks import Regression
+from stablemiss.tasks import Classification, Regression
 from stablemiss.torch_state import torch_threads
 
 
@@ -21,7 +22,7 @@ def fit(method, values, mask, y, task=None, seed=0):
 
 
 def draw(seed, n=1000):
-    """Complete rows in which x₀ tells nearly all and x₁ nearly as much."""
+    """Complete rows in which x₀ determines most of y and x₁ is nearly a copy of x₀."""
     rng = to_rng(seed)
     values = rng.normal(size=(n, 4))
     values[:, 1] = values[:, 0] + 0.3 * values[:, 1]
@@ -29,14 +30,14 @@ def draw(seed, n=1000):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_sensor_that_dies_costs_little_where_plain_trees_fail(seed):
+def test_the_failure_of_a_sensor_costs_little_where_plain_trees_fail(seed):
     values, mask, y = draw(seed)
-    new, dark, new_y = draw(seed + 100)
-    dark[:, 0] = False
+    new, new_mask, new_y = draw(seed + 100)
+    new_mask[:, 0] = False
 
     def error(method):
         predictor, task = fit(method, values, mask, y, seed=seed)
-        return np.sqrt(np.mean((task.decode(predictor.predict(new, dark)) - new_y) ** 2))
+        return np.sqrt(np.mean((task.decode(predictor.predict(new, new_mask)) - new_y) ** 2))
 
     # With x₀ known only through x₁ the best possible error is 3 · 0.3 / √1.09 ≈ 0.86.
     assert error(AnyMask("fast")) < 1.1 < 1.5 < error(Boosting())
@@ -44,21 +45,22 @@ def test_a_sensor_that_dies_costs_little_where_plain_trees_fail(seed):
 
 def test_leaving_out_a_member_does_not_change_the_others():
     values, mask, y = draw(0, n=200)
-    both, _ = fit(AnyMask("fast"), values, mask, y)
-    alone, _ = fit(AnyMask("fast", members=["net"]), values, mask, y)
-    one, other = (found.members["net"].predict(values, mask) for found in (both, alone))
-    np.testing.assert_array_equal(one, other)
+    predictions = [
+        fit(AnyMask("fast", members=members), values, mask, y)[0].members["net"].predict(values, mask)
+        for members in (("mixture", "boosting", "net"), ["net"])
+    ]
+    np.testing.assert_array_equal(*predictions)
 
 
-def test_the_number_of_threads_changes_nothing():
-    """With one thread members are fitted in turn, with more the net beside the others."""
+def test_the_number_of_threads_has_no_influence():
+    """With one thread members are fitted in turn, with more the network is fitted beside the others."""
     values, mask, y = draw(0, n=300)
-    found = []
+    predictions = []
     for n_threads in (1, 2, 3):
         with torch_threads(n_threads):
-            found.append(fit(AnyMask("fast"), values, mask, y)[0].predict(values, mask))
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[0], found[2])
+            predictions.append(fit(AnyMask("fast"), values, mask, y)[0].predict(values, mask))
+    np.testing.assert_array_equal(predictions[0], predictions[1])
+    np.testing.assert_array_equal(predictions[0], predictions[2])
 
 
 def test_members_can_be_left_out():
@@ -69,14 +71,38 @@ def test_members_can_be_left_out():
     assert set(predictor.members) <= {"constant", "mixture"}
 
 
-def test_columns_that_never_go_are_relied_upon():
-    """Told that x₀ is always there, the model leans on it alone and is better where it is there."""
+def test_hidden_values_have_no_influence_on_intervals_sets_and_expected_errors_also_after_restoring():
+    """Residual boosting shares the mixture with the ensemble and finds it again in the stored state."""
+    values, mask, y = draw(0, n=300)
+    mask = to_rng(1).uniform(size=mask.shape) < 0.7
+    garbage = np.where(mask, values, np.nan)
+    regressor, _ = fit(AnyMask("fast", members=["mixture", "boosting"]), values, mask, y)
+    assert RESIDUAL_BOOSTING in regressor.members
+    arguments = np.arange(4), np.ones(1)
+    for predictor in (regressor, AnyMaskPredictor.from_state(regressor.state())):
+        np.testing.assert_array_equal(predictor.predict(garbage, mask), regressor.predict(values, mask))
+        np.testing.assert_array_equal(
+            predictor.predict_interval(garbage, mask, 0.9), regressor.predict_interval(values, mask, 0.9)
+        )
+        np.testing.assert_array_equal(
+            predictor.expected_error(garbage, mask, *arguments).error,
+            regressor.expected_error(values, mask, *arguments).error,
+        )
+    task = Classification(np.arange(2))
+    classifier, _ = fit(AnyMask("fast", members=["mixture"]), values, mask, (y > 0).astype(int), task)
+    np.testing.assert_array_equal(
+        classifier.predict_set(garbage, mask, task, 0.9), classifier.predict_set(values, mask, task, 0.9)
+    )
+
+
+def test_columns_that_are_never_missing_are_relied_upon():
+    """If x₀ is declared as never missing, predictions are better where it is observed."""
     values, mask, y = draw(1, n=600)
-    new, seen, new_y = draw(101)
+    new, new_mask, new_y = draw(101)
 
     def error(**settings):
         predictor, task = fit(AnyMask("fast", members=["net"], **settings), values, mask, y)
-        return np.sqrt(np.mean((task.decode(predictor.predict(new, seen)) - new_y) ** 2))
+        return np.sqrt(np.mean((task.decode(predictor.predict(new, new_mask)) - new_y) ** 2))
 
     assert error(never_missing=[0, 1, 2, 3]) < error()
     assert error(never_missing=[0, 1]) == error(may_vanish=[2, 3])
@@ -85,13 +111,14 @@ def test_columns_that_never_go_are_relied_upon():
 @pytest.mark.parametrize(
     ("settings", "reason"),
     [
-        ({"budget": "huge"}, "budget='huge' is unknown"),
-        ({"members": ["trees"]}, "members must be some of"),
-        ({"members": []}, "members must be some of"),
-        ({"may_vanish": [0], "never_missing": [1]}, "not both"),
+        ({"budget": "huge"}, r"budget must be .*got 'huge'"),
+        ({"members": ["trees"]}, r"members must be a non-empty subset of 'mixture'.*got \['trees'\]"),
+        ({"members": []}, r"members must be a non-empty subset of .*got \[\]"),
+        ({"may_vanish": [0], "never_missing": [1]}, "may_vanish and never_missing must not both"),
+        ({"may_vanish": [7]}, "may_vanish must hold positions of columns from 0 to 3; got 7"),
     ],
     ids=str,
 )
-def test_what_cannot_be_is_refused(settings, reason):
+def test_invalid_parameters_raise(settings, reason):
     with pytest.raises(ValueError, match=reason):
         fit(AnyMask(**settings), *draw(0, n=60))

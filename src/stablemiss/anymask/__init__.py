@@ -5,8 +5,8 @@
 `calibration` builds intervals and prediction sets; `expected_error` attributes error to missing columns;
 `importance` ranks columns; `background` runs one member on a second thread.
 
-`MaskAugmentation` is not here but in `stablemiss.missingness`, because `Boosting` and `ColumnNet`, in a layer below,
-use it too.
+`MaskAugmentation` is not here but in `stablemiss.missingness`, because `Boosting` and `ColumnNet`, in a layer
+below, use it too.
 """
 
 from stablemiss.anymask.calibration import ConformalCalibrator

@@ -1,9 +1,9 @@
 """Conformal calibration: prediction intervals and prediction sets that are valid under any mask.
 
-Plain split conformal prediction takes one margin from held-out rows. That is valid on average, under the masks of
-those rows, and no longer valid when other values are missing. Here the calibration rows are predicted under many
-masks, by mask augmentation; trees learn how large errors are given the observed values; and the margin comes
-from rows with about the same number of missing columns.
+Plain split conformal prediction takes one margin from held-out rows. That is valid on average, under the
+masks of those rows, and no longer valid when other values are missing. Here the calibration rows are
+predicted under many masks, by mask augmentation; trees learn how large errors are given the observed values;
+and the margin comes from rows with about the same number of missing columns.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ N_CONFIDENCE_LEVELS = 20
 class ConformalCalibrator:
     """Errors of a fitted predictor under many masks, and the margins that follow from them.
 
-    A **score** measures how badly a row was predicted. For numeric targets it is the absolute error divided by
-    the error that trees expect from the row's observed values; for classes it is the total probability of the
-    classes that were ranked above the true one. The margin for a new row is a weighted quantile of the scores
-    of the calibration rows. Rows count more if their **level** is close to that of the new row: for numeric
-    targets the number of missing columns, for classes the largest class probability.
+    A **score** measures how badly a row was predicted. For numeric targets it is the absolute error divided
+    by the error that trees expect from the row's observed values; for classes it is the total probability of
+    the classes that were ranked above the true one. The margin for a new row is a weighted quantile of the
+    scores of the calibration rows. Rows count more if their **level** is close to that of the new row: for
+    numeric targets the number of missing columns, for classes the largest class probability.
 
     Coverage is exact on average over rows that are masked like the calibration rows. Under one fixed mask it
     is as good as the trees, or as the class probabilities.
@@ -67,7 +67,8 @@ class ConformalCalibrator:
     Attributes
     ----------
     groups : (d,) int
-        The column of the user's table that each encoded column belongs to; missing columns are counted in these.
+        The column of the user's table that each encoded column belongs to; missing columns are counted in
+        these.
     models : list of list of str
         For each output the trees that predict the size of its errors, one text per fold; empty if there were
         too few rows, and for classes.
@@ -164,8 +165,8 @@ class ConformalCalibrator:
         """Bounds (n, d_output, 2) between which each encoded target lies with probability `coverage`.
 
         Bounds are finite. If there are too few calibration rows for such a high coverage (fewer than
-        coverage / (1 − coverage)), the largest score is extrapolated as for a very heavy tail: twice the width
-        for half the probability outside. Several outputs are covered one by one, not jointly.
+        coverage / (1 − coverage)), the largest score is extrapolated as for a very heavy tail: twice the
+        width for half the probability outside. Several outputs are covered one by one, not jointly.
 
         Parameters
         ----------
@@ -192,9 +193,9 @@ class ConformalCalibrator:
     def sets(self, probabilities: Floats, coverage: float) -> Bools:
         """Classes (n, n_classes) that contain the true one with probability `coverage`.
 
-        Sets are never empty: they always contain the most probable class, so where the predictor is right more
-        often than `coverage`, the sets cover more as well. If there are too few calibration rows for such a
-        high coverage (fewer than coverage / (1 − coverage)), they contain all classes.
+        Sets are never empty: they always contain the most probable class, so where the predictor is right
+        more often than `coverage`, the sets cover more as well. If there are too few calibration rows for
+        such a high coverage (fewer than coverage / (1 − coverage)), they contain all classes.
 
         Parameters
         ----------
@@ -229,7 +230,7 @@ class ConformalCalibrator:
         return cls(**state)
 
     def _margin(self, level: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
-        """Quantile (n, k) of the scores for rows of these levels, and the factor (n,) that extrapolates it."""
+        """Quantile (n, k) of the scores for rows of these levels, and the factor (n,) to extrapolate it."""
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, for instance 0.9; got {coverage!r}.")
         levels, position = np.unique(level, return_inverse=True)
@@ -310,8 +311,8 @@ def _bandwidths(
 ) -> tuple[Floats, Floats]:
     """For each level, a bandwidth that includes enough rows, and the effective number of different rows.
 
-    Rows of unequal weight count as (Σw)² / Σw² rows of equal weight. The bandwidth counts all versions of a row,
-    which show different masks; the precision of a margin depends on the number of different rows.
+    Rows of unequal weight count as (Σw)² / Σw² rows of equal weight. The bandwidth counts all versions of a
+    row, which show different masks; the precision of a margin depends on the number of different rows.
     """
     enough = min(MIN_EFFECTIVE_ROWS, len(row) / 3)
     bandwidth = np.full(n_levels, MIN_BANDWIDTH * (n_levels - 1))

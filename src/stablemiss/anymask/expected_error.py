@@ -1,8 +1,8 @@
 """The error to expect of AnyMask's predictions, as far as the mixture can tell.
 
 The mixture knows its own expected squared error under any mask. The ensemble is usually better than the
-mixture, so two factors, fitted on the calibration rows, scale the mixture's expectation: one for the part that
-remains with complete rows, one for the part that is due to missing values.
+mixture, so two factors, fitted on the calibration rows, scale the mixture's expectation: one for the part
+that remains with complete rows, one for the part that is due to missing values.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ MAX_ROWS = 20_000
 def feature_importance(train: MaskedData, task: Task, rng: Rng) -> Floats:
     """Importance of each column of the user's table, (n_groups,); only proportions matter.
 
-    Half of it is the gain of the column in a small boosted model, half its `univariate_importance`. Of several
-    redundant sensors trees need only one, but all of them may fail at once.
+    Half of it is the gain of the column in a small boosted model, half its `univariate_importance`. Of
+    several redundant sensors trees need only one, but all of them may fail at once.
 
     Parameters
     ----------

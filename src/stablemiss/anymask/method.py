@@ -1,9 +1,9 @@
 """AnyMask: an ensemble of models trained with augmented masks, combined by stacking.
 
-Members: a Gaussian mixture fitted to the observed values (under MCAR and MAR the mechanism has no effect on it),
-boosted trees and networks trained with augmented masks. Each has its strengths: the mixture where relations are
-smooth and linear, trees where they jump, networks in between. The member weights are learnt on validation rows
-with augmented masks.
+Members: a Gaussian mixture fitted to the observed values (under MCAR and MAR the mechanism has no effect on
+it), boosted trees and networks trained with augmented masks. Each has its strengths: the mixture where
+relations are smooth and linear, trees where they jump, networks in between. The member weights are learnt on
+validation rows with augmented masks.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ class AnyMaskPredictor(Predictor):
         mixture = self.members.get(MIXTURE)
         if not isinstance(mixture, EMMixturePredictor):
             raise ValueError(
-                "explain_missing needs the mixture, but this model was fitted without it: either members does "
-                f'not contain "mixture", or the table has more than {MAX_MIXTURE_COLUMNS} encoded columns. '
-                'Add "mixture" to members, or lower max_one_hot to encode categories in fewer columns.'
+                "explain_missing needs the mixture, but this model was fitted without it: either members "
+                f'does not contain "mixture", or the table has more than {MAX_MIXTURE_COLUMNS} encoded '
+                'columns. Add "mixture" to members, or lower max_one_hot, which gives fewer columns.'
             )
         return scaled_error(mixture, self.error_factors, values, mask, groups, weight)
 
@@ -180,8 +180,8 @@ class AnyMask(Method):
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out saves its time.
     may_vanish : sequence of int, default=None
-        Positions of the columns, in the user's table, that may go missing. Mask augmentation hides only these,
-        so the model does not spend capacity on masks that cannot occur. None means all columns.
+        Positions of the columns, in the user's table, that may go missing. Mask augmentation hides only
+        these, so the model does not spend capacity on masks that cannot occur. None means all columns.
     never_missing : sequence of int, default=None
         Positions of the columns that are always observed; all others may go missing.
 

@@ -41,11 +41,13 @@ class Plan:
         members : sequence of "mixture", "boosting", "net"
             "net" stands for all networks of the plan.
         n_columns : int
-            Encoded columns of the table. The mixture is left out of very wide ones unless it is the only member.
+            Encoded columns of the table. The mixture is left out of very wide ones unless it is the only
+            member.
         """
         if not members or any(name not in MEMBERS for name in members):
             raise ValueError(
-                f"members must be a non-empty subset of {', '.join(map(repr, MEMBERS))}; got {list(members)!r}."
+                f"members must be a non-empty subset of {', '.join(map(repr, MEMBERS))}; got "
+                f"{list(members)!r}."
             )
         selected = {name: method for name, method in self.methods.items() if name.split()[0] in members}
         if n_columns > MAX_MIXTURE_COLUMNS and len(selected) > 1:

@@ -1,6 +1,7 @@
 """Residual boosting: boosted trees that start from the mixture's predictions and add a correction.
 
-More accurate than plain boosting where the mixture fits well, less accurate where it does not; stacking decides.
+More accurate than plain boosting where the mixture fits well, less accurate where it does not; stacking
+decides.
 """
 
 from __future__ import annotations
@@ -114,9 +115,16 @@ class ResidualBoosting:
             )
         params = lightgbm_params(self.boosting, train, self.boosting.leaf_rows(len(train)), rng, n_threads)
         params["objective"] = "regression"
-        tables = self._tree_data(train), self._tree_data(valid)
+        train_rows, valid_rows = self._tree_data(train), self._tree_data(valid)
         models = [
-            boost(self.boosting, params, *(table.for_output(k) for table in tables), progress, MIN_DELTA)
+            boost(
+                self.boosting,
+                params,
+                train_rows.for_output(k),
+                valid_rows.for_output(k),
+                progress,
+                MIN_DELTA,
+            )
             for k in range(task.d_output)
         ]
         return ResidualBoostingPredictor(self.mixture, models)

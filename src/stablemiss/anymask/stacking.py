@@ -13,8 +13,8 @@ from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.seeding import Rng
 
-# Number of random subsets of the calibration rows whose best weights are averaged, and the share of the rows in
-# each. A few outliers can decide the best weights of one subset, but not of all.
+# Number of random subsets of the calibration rows whose best weights are averaged, and the share of the rows
+# in each. A few outliers can decide the best weights of one subset, but not of all.
 N_SUBSETS, SUBSET_SHARE = 20, 0.3
 
 
@@ -35,8 +35,8 @@ def share_observed(mask: Bools, groups: NDArray[np.int64]) -> Floats:
 def predict_members(members: dict[str, Predictor], values: Floats, mask: Bools, is_classes: bool) -> Floats:
     """Prediction of each member, (n_members, n, d_output): outputs, or class probabilities.
 
-    Probabilities are averaged rather than their logarithms, because a single member that is confident and wrong
-    would dominate a mean of logarithms.
+    Probabilities are averaged rather than their logarithms, because a single member that is confident and
+    wrong would dominate a mean of logarithms.
 
     Parameters
     ----------
@@ -81,9 +81,9 @@ def learn_member_weights(
 ) -> Floats:
     """Weight of each member, (2, n_members, k), from rows that no member was trained on.
 
-    Weights are non-negative and sum to one at each end. The best weights of many random subsets of the rows are
-    averaged. Where members differ only by chance this is close to a plain mean; where one is clearly better
-    it gets all the weight.
+    Weights are non-negative and sum to one at each end. The best weights of many random subsets of the rows
+    are averaged. Where members differ only by chance this is close to a plain mean; where one is clearly
+    better it gets all the weight.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The interface of every method: `Method` holds hyper-parameters and fits, `Predictor` is the fitted model."""
+"""The interface of all methods: a `Method` holds hyper-parameters, a `Predictor` is the fitted model."""
 
 from __future__ import annotations
 

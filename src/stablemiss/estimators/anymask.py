@@ -83,11 +83,11 @@ class _AnyMaskEstimator(MissingEstimator):
 
 
 class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
-    """Regression on tables with missing values that stays accurate when the missingness pattern changes after \
-training.
+    """Regression on tables with missing values that stays accurate when the missingness pattern changes \
+after training.
 
-    An ensemble of a Gaussian mixture, boosted trees and a network, all trained with augmented masks and combined by
-    stacking. Several numeric targets can be predicted at once.
+    An ensemble of a Gaussian mixture, boosted trees and a network, all trained with augmented masks and
+    combined by stacking. Several numeric targets can be predicted at once.
 
     Parameters
     ----------
@@ -98,10 +98,11 @@ training.
         Models to combine. Leaving one out saves its time; `explain_missing` needs the mixture.
     may_vanish : sequence of str or int, default=None
         Columns, by name or position, that may go missing. If they are known, the model does not spend
-        capacity on masks that cannot occur. None means all columns. Give `may_vanish` or `never_missing`, not both.
+        capacity on masks that cannot occur. None means all columns. Give `may_vanish` or `never_missing`, not
+        both.
     never_missing : sequence of str or int, default=None
-        Columns, by name or position, that never go missing; all others may. They must be complete in `fit`, and a
-        warning is issued if one of them is missing later.
+        Columns, by name or position, that never go missing; all others may. They must be complete in `fit`,
+        and a warning is issued if one of them is missing later.
     validation_fraction : float, default=0.15
         Share of the rows held out for early stopping, stacking and calibration. Raising it makes weights and
         intervals more precise and leaves fewer rows to train on.
@@ -147,8 +148,8 @@ training.
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Prediction intervals that contain the target with probability `coverage` under any mask.
 
-        Intervals widen where informative columns are missing. They are calibrated on held-out rows under many masks,
-        by the number of missing columns and by the size of the errors given the observed values.
+        Intervals widen where informative columns are missing. They are calibrated on held-out rows under many
+        masks, by the number of missing columns and by the size of the errors given the observed values.
 
         Parameters
         ----------
@@ -189,8 +190,8 @@ training.
         dict of (n,) arrays, from which a data frame can be made
             "error": expected RMSE of the prediction (over all outputs, in the target's units).
             "error_if_complete": the same if nothing were missing.
-            "most_informative_missing": the missing column whose value would reduce the error most, by name (by
-            position for tables without names); None if nothing is missing, or no value would help.
+            "most_informative_missing": the missing column whose value would reduce the error most, by name
+            (by position for tables without names); None if nothing is missing, or no value would help.
             "error_if_it_were_observed": expected RMSE if only that column were observed in addition.
 
         Examples
@@ -214,8 +215,8 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
     """Classification on tables with missing values that stays accurate when the missingness pattern changes \
 after training.
 
-    An ensemble of Gaussian mixtures, boosted trees and a network, all trained with augmented masks and combined by
-    stacking.
+    An ensemble of Gaussian mixtures, boosted trees and a network, all trained with augmented masks and
+    combined by stacking.
 
     Parameters
     ----------
@@ -226,13 +227,14 @@ after training.
         Models to combine. Leaving one out saves its time; `explain_missing` needs the mixture.
     may_vanish : sequence of str or int, default=None
         Columns, by name or position, that may go missing. If they are known, the model does not spend
-        capacity on masks that cannot occur. None means all columns. Give `may_vanish` or `never_missing`, not both.
+        capacity on masks that cannot occur. None means all columns. Give `may_vanish` or `never_missing`, not
+        both.
     never_missing : sequence of str or int, default=None
-        Columns, by name or position, that never go missing; all others may. They must be complete in `fit`, and a
-        warning is issued if one of them is missing later.
+        Columns, by name or position, that never go missing; all others may. They must be complete in `fit`,
+        and a warning is issued if one of them is missing later.
     validation_fraction : float, default=0.15
-        Share of the rows held out, stratified by class, for early stopping, stacking and calibration. Raising it
-        makes weights and sets more precise and leaves fewer rows to train on.
+        Share of the rows held out, stratified by class, for early stopping, stacking and calibration. Raising
+        it makes weights and sets more precise and leaves fewer rows to train on.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The process's global random state is never touched.
     on_unseen_missing : "warn", "raise" or "ignore", default="ignore"
@@ -314,8 +316,8 @@ after training.
         dict of (n,) arrays, from which a data frame can be made
             "error": expected Brier score of the probabilities.
             "error_if_complete": the same if nothing were missing.
-            "most_informative_missing": the missing column whose value would reduce the error most, by name (by
-            position for tables without names); None if nothing is missing, or no value would help.
+            "most_informative_missing": the missing column whose value would reduce the error most, by name
+            (by position for tables without names); None if nothing is missing, or no value would help.
             "error_if_it_were_observed": expected Brier score if only that column were observed in addition.
         """
         values, mask = self._encode(X)

@@ -1,8 +1,8 @@
-"""The model file: a safetensors file with arrays as tensors and everything else as JSON. Nothing is unpickled.
+"""The model file: safetensors with arrays as tensors and everything else as JSON. Nothing is unpickled.
 
 What is stored is a *tree*: dictionaries with string keys, lists, tuples, strings, numbers, booleans, None and
-numpy arrays, nested arbitrarily. The file's header holds four strings: the name and version of the format, the
-tree as JSON with references to the tensors, and a checksum over all of it.
+numpy arrays, nested arbitrarily. The file's header holds four strings: the name and version of the format,
+the tree as JSON with references to the tensors, and a checksum over all of it.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def checksum(version: int, document: str, tensors: Tensors) -> str:
 def pack(tree: Any, tensors: Tensors) -> Any:
     """Convert a tree to JSON; its arrays and long strings are added to `tensors`.
 
-    Plain values and lists are stored as they are. Everything else is an object whose single key is its type, for
-    instance ``{"tuple": [1, 2]}`` or ``{"array": "0"}``.
+    Plain values and lists are stored as they are. Everything else is an object whose single key is its type,
+    for instance ``{"tuple": [1, 2]}`` or ``{"array": "0"}``.
     """
     if isinstance(tree, np.generic):
         tree = tree.item()

@@ -57,8 +57,8 @@ class AnyMethodEstimator(MissingEstimator):
         if nested and not isinstance(method, Method):
             raise ValueError(
                 f"{nested[0]} sets a hyper-parameter of the method, but the method is given by its name "
-                f"{method!r}. Pass params={{{nested[0].removeprefix('method__')!r}: ...}} instead, or a Method "
-                "such as Boosting() from stablemiss.methods."
+                f"{method!r}. Pass params={{{nested[0].removeprefix('method__')!r}: ...}} instead, or a "
+                "Method such as Boosting() from stablemiss.methods."
             )
         return super().set_params(**params)
 
@@ -98,7 +98,8 @@ def to_method_with(method: str | Method, params: dict[str, Any] | None) -> Metho
     if unknown:
         listed = ", ".join(map(repr, known)) or "none"
         raise ValueError(
-            f"The method {method!r} has no hyper-parameter {unknown[0]!r}; its hyper-parameters are: {listed}."
+            f"The method {method!r} has no hyper-parameter {unknown[0]!r}; its hyper-parameters are: "
+            f"{listed}."
         )
     return chosen.set_params(**params)
 

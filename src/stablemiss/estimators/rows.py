@@ -82,7 +82,8 @@ def read_weight(sample_weight: Any, n_rows: int) -> Floats:
         )
     if not weight.any():
         raise ValueError(
-            "sample_weight must not be all zero: no row is left to train on. Give some rows a positive weight."
+            "sample_weight must not be all zero, because no row is left to train on. Give some rows a "
+            "positive weight."
         )
     return weight
 
@@ -105,7 +106,8 @@ def split_rows(strata: NDArray, validation_fraction: float, rng: Rng) -> tuple[I
     _, stratum, size = np.unique(strata[order], return_inverse=True, return_counts=True)
     rank = np.empty(n, dtype=np.int64)
     rank[np.argsort(stratum, kind="stable")] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
-    # Each stratum spreads its rows evenly over (0, 1), so the lowest share overall is that share of each stratum.
+    # Each stratum spreads its rows evenly over (0, 1), so the lowest share overall is that share of each
+    # stratum.
     quantile = (rank + rng.uniform(size=n)) / size[stratum]
     n_valid = min(max(1, round(validation_fraction * n)), n - len(size))
     if n_valid == 0:
@@ -152,7 +154,7 @@ def _check_no_times(labels: NDArray, y: Any) -> None:
     example = next((label for label in labels if isinstance(label, TIME_TYPES)), None)
     if example is not None:
         raise ValueError(
-            f"The labels{_named(y)} must be classes, but they are dates, times or durations, such as {example}. "
+            f"The labels{_named(y)} must be classes, but are dates, times or durations, such as {example}. "
             "Convert them to text if each is a separate class, or to the classes that they stand for."
         )
 
@@ -162,8 +164,8 @@ def _check_finite(target: Floats, y: Any) -> None:
     if np.isinf(target).any():
         row, column = np.argwhere(np.isinf(target.reshape(len(target), -1)))[0]
         raise ValueError(
-            f"Input y contains infinity (first in row {row}{_named(y, column)}). Remove such rows or give them "
-            "a finite target."
+            f"Input y contains infinity (first in row {row}{_named(y, column)}). Remove such rows or give "
+            "them a finite target."
         )
 
 

@@ -1,4 +1,4 @@
-"""Gradient boosted trees (LightGBM), which handle missing values natively; optionally with mask augmentation."""
+"""Gradient boosted trees (LightGBM) with native missing values, optionally with mask augmentation."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
 
-# Tables with fewer cells use one thread. Threads gain little on them, and while other processes keep the cores
-# busy, waiting for each other can take a hundred times as long as the computation.
+# Tables with fewer cells use one thread. Threads gain little on them, and while other processes keep the
+# cores busy, waiting for each other can take a hundred times as long as the computation.
 MANY_CELLS = 500_000
-# Rows from which LightGBM builds its histogram bins (its own default), and the maximum number of cells in them:
-# LightGBM holds these at 12 bytes each in addition to the table.
+# Rows from which LightGBM builds its histogram bins (its own default), and the maximum number of cells in
+# them: LightGBM holds these at 12 bytes each in addition to the table.
 MAX_BINNED_ROWS, MAX_BINNED_CELLS = 200_000, 8_000_000
 
 
@@ -60,9 +60,9 @@ class Boosting(Method):
     Parameters
     ----------
     masked_copies : int, default=0
-        Number of masked copies of the rows to add to the original ones. In a masked copy most rows draw a rate
-        between 0 and 1 and hide each observed column with that probability. 0 is plain LightGBM; raising it
-        costs time and memory in proportion and improves accuracy when the missingness changes. About 6 is
+        Number of masked copies of the rows to add to the original ones. In a masked copy most rows draw a
+        rate between 0 and 1 and hide each observed column with that probability. 0 is plain LightGBM; raising
+        it costs time and memory in proportion and improves accuracy when the missingness changes. About 6 is
         enough.
     n_trees : int, default=2000
         Maximum number of boosting rounds. Early stopping usually ends sooner, so raising it is mostly free.
@@ -144,11 +144,11 @@ class Boosting(Method):
             augmentation = MaskAugmentation.of(train.groups)
             train, valid = (augmentation.copies(data, self.masked_copies, rng) for data in (train, valid))
         params = lightgbm_params(self, train, min_rows, rng, n_threads)
-        tables = TreeData.of(train), TreeData.of(valid)
+        train_rows, valid_rows = TreeData.of(train), TreeData.of(valid)
         if not isinstance(task, Classification):
             params["objective"] = "regression"
             models = [
-                boost(self, params, *(table.for_output(k) for table in tables), progress)
+                boost(self, params, train_rows.for_output(k), valid_rows.for_output(k), progress)
                 for k in range(task.d_output)
             ]
             return BoostingPredictor(models, is_binary=False)
@@ -158,7 +158,7 @@ class Boosting(Method):
             "objective": "binary" if is_binary else "multiclass",
             "num_class": 1 if is_binary else task.d_output,
         }
-        return BoostingPredictor([boost(self, params, *tables, progress)], is_binary)
+        return BoostingPredictor([boost(self, params, train_rows, valid_rows, progress)], is_binary)
 
     def leaf_rows(self, n_rows: int) -> int:
         """Minimum number of rows in a leaf for a table of `n_rows`.

@@ -27,8 +27,8 @@ from stablemiss.training import to_device as find_device
 D_EMBEDDING = 8
 # Masked copies of the validation rows, and how many times the validation loss is computed during training.
 VALID_COPIES, N_VALIDATIONS = 3, 10
-# Minimum number of batches in a pass over the rows, which gives small tables small batches, and the maximum, which
-# gives long tables large ones.
+# Minimum number of batches in a pass over the rows, which gives small tables small batches, and the maximum,
+# which gives long tables large ones.
 MIN_BATCHES, MAX_BATCHES = 4, 1000
 # Maximum number of passes over the rows, as a share of `steps`, so that small tables take less time.
 MAX_PASSES = 0.1
@@ -42,8 +42,8 @@ class ColumnNetwork(nn.Module):
     """Piecewise-linear embeddings of the columns, layers over all of them, and two heads.
 
     With a single number per column a network bends only slowly along the column. Here each column is cut into
-    pieces at its quantiles, and a value is encoded by its position within each piece (Gorishniy et al. 2022). A
-    hidden value is replaced by a learnt embedding, and the mask is an input as well. One head predicts the
+    pieces at its quantiles, and a value is encoded by its position within each piece (Gorishniy et al. 2022).
+    A hidden value is replaced by a learnt embedding, and the mask is an input as well. One head predicts the
     target, the other reconstructs the columns.
 
     Parameters

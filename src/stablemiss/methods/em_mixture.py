@@ -4,10 +4,11 @@ In each component k the observed values of (x, y) are Gaussian; with o the obser
 
     E[y | x_o] = Σ_k ρ_k(x_o) · (μ_k,y + Σ_k,yo Σ_k,oo⁻¹ (x_o − μ_k,o)),   ρ_k ∝ π_k N(x_o; μ_k,o, Σ_k,oo).
 
-For classes there are two models of the densities p(x_o | class): `tied`, one covariance for all classes around
-each class's mean, and `separate`, a mixture for each class. Bayes' rule is applied to a · log tied + b · log
-separate. The inverse temperatures a and b are chosen on the validation rows: columns are not exactly Gaussian,
-errors of log densities add up over columns, and without them the probabilities would be far too confident.
+For classes there are two models of the densities p(x_o | class): `tied`, one covariance for all classes
+around each class's mean, and `separate`, a mixture for each class. Bayes' rule is applied to a · log tied + b
+· log separate. The inverse temperatures a and b are chosen on the validation rows: columns are not exactly
+Gaussian, errors of log densities add up over columns, and without them the probabilities would be far too
+confident.
 """
 
 from __future__ import annotations
@@ -101,9 +102,9 @@ class EMMixture(Method):
         Maximum number of components for "auto". Raising it costs time on data far from Gaussian.
     ridge : float or "auto", default="auto"
         Regularisation: rows of unit variance added to each component's covariance. More stabilises components
-        with few rows and blurs directions of small variance. "auto" starts at 0.1 and continues with 1, 10 and
-        100 while one Gaussian predicts the validation rows clearly better; for classes it takes the value with
-        the lowest validation loss.
+        with few rows and blurs directions of small variance. "auto" starts at 0.1 and continues with 1, 10
+        and 100 while one Gaussian predicts the validation rows clearly better; for classes it takes the value
+        with the lowest validation loss.
     tolerance : float, default=3e-4
         EM stops when a step improves the log-likelihood per row by less. Lowering it is slower and more
         exact; with many missing values EM converges slowly, and 2e-3 already stops far from the optimum.

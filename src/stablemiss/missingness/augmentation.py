@@ -1,4 +1,4 @@
-"""Mask augmentation: hide observed values during training, so that a model sees masks the data do not contain."""
+"""Mask augmentation: hide observed values in training, so that a model sees masks the data do not contain."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class MaskAugmentation:
     Attributes
     ----------
     groups : (d,) int
-        The column of the user's table that each encoded column belongs to, numbered from 0. Encoded columns of
-        one group are hidden together.
+        The column of the user's table that each encoded column belongs to, numbered from 0. Encoded columns
+        of one group are hidden together.
     importance : (n_groups,) float
         Importance of each column of the user's table; only proportions matter. If all are zero, all augmented
         rows draw a rate.
