@@ -89,7 +89,7 @@ def test_probabilities_are_not_overconfident_on_heavy_tails(seed):
 
 
 def test_tied_densities_equal_those_of_class_means_and_pooled_covariance():
-    """On complete rows the regression on indicators gives the class means, its residual the pooled covariance."""
+    """On complete rows the tied Gaussians have the class means and the pooled covariance."""
     rng = np.random.default_rng(0)
     target = np.repeat([0, 1, 2], 400)
     values = rng.normal(size=(1200, 2)) @ [[1.0, 0.6], [0.0, 0.8]] + 2 * np.eye(3)[target][:, :2]
