@@ -1,10 +1,11 @@
 """What AnyMask costs: time to fit and to predict beside LightGBM, memory, and how both grow with rows.
 
-The first table shows King County house sales under the mechanism "train" of the shift suite (17,290 rows, 18
-columns; a synthetic table of that shape if STABLEMISS_DATA is not set): times as ratios to LightGBM with early
-stopping in the same repeat. Processor time excludes other processes. The second table shows synthetic tables
-of 18 columns and growing numbers of rows. Each fit runs in a process of its own, so that its peak memory is its
-own: the most it held, minus what it held after its imports, including the table. The bar is 4 × the table + 1 GiB.
+The first table shows King County house sales under the mechanism "train" of the shift suite (17,290 rows,
+18 columns; a synthetic table of that shape if STABLEMISS_DATA is not set): times as ratios to LightGBM with
+early stopping in the same repeat. Processor time excludes other processes. The second table shows synthetic
+tables of 18 columns and growing numbers of rows. Each fit runs in a process of its own, so that its peak
+memory is its own: the most it held, minus what it held after its imports, including the table. The bar is 4
+× the table + 1 GiB.
 
 Records are stored as they are ready and not measured again unless --again is given.
 

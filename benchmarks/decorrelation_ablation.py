@@ -1,10 +1,10 @@
 """Do decorrelating row weights help? Gaussian-Mix, MAR, trained at 10% missing (the paper's Figure 2).
 
-Fits StableMiss with each setting of the row weights to the same instances, with the same initial network and
-early stopping, and scores it three ways: on rows of the training mechanism; on such rows with further values
-masked at random (re-masked, which needs no knowledge of the test mechanism and may therefore choose a default);
-and at nine test levels against the exact Bayes predictor. Records are stored as they are ready; a stopped run
-continues from them.
+Fits StableMiss with each setting of the row weights to the same instances, with the same initial network
+and early stopping, and scores it three ways: on rows of the training mechanism; on such rows with further
+values masked at random (re-masked, which needs no knowledge of the test mechanism and may therefore choose
+a default); and at nine test levels against the exact Bayes predictor. Records are stored as they are ready;
+a stopped run continues from them.
 
     python benchmarks/decorrelation_ablation.py [--instances 0 1 2 3 4] [--settings none …] [--only-print]
 """

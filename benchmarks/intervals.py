@@ -1,10 +1,11 @@
 """Do AnyMask's intervals keep their coverage when the missingness changes, and how wide are they?
 
-Fitted once per table and seed, under the mechanism "train" of the shift suite, and asked for 90% intervals under
-its ten mechanisms. Coverage is computed overall and by the number of missing columns, in groups of at least 200
-rows; a group of 200 is uncertain by ±2 points. For comparison: plain split conformal prediction around the same
-predictions, one margin for all rows from the same held-out rows under their own masks. Records are stored as
-they are ready. King County and air quality are read from the data folder (STABLEMISS_DATA).
+Fitted once per table and seed, under the mechanism "train" of the shift suite, and asked for 90% intervals
+under its ten mechanisms. Coverage is computed overall and by the number of missing columns, in groups of at
+least 200 rows; a group of 200 is uncertain by ±2 points. For comparison: plain split conformal prediction
+around the same predictions, one margin for all rows from the same held-out rows under their own masks.
+Records are stored as they are ready. King County and air quality are read from the data folder
+(STABLEMISS_DATA).
 
     python benchmarks/intervals.py [--tables house air] [--seeds 0 1] [--only-print]
 """

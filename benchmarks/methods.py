@@ -1,8 +1,8 @@
 """All methods side by side: accuracy where the best possible is known, time, memory and parameters.
 
 Three settings, each trained and tested at 50% missing on 16,384 rows of 50 columns: Gaussian-Mix under MAR,
-Gaussian under MCAR windows, Gaussian-Ind under independent MCAR. Each fit runs in a process of its own. Records
-are stored as they are ready; a stopped run continues from them.
+Gaussian under MCAR windows, Gaussian-Ind under independent MCAR. Each fit runs in a process of its own.
+Records are stored as they are ready; a stopped run continues from them.
 
     python benchmarks/methods.py [--methods …] [--settings …] [--seeds 0 1 2] [--only-print]
 """

@@ -1,9 +1,9 @@
 """AnyMask against other models when the missingness changes: regret per mechanism, and times as ratios.
 
-Every model is fitted once, under the mechanism "train" of the shift suite, and tested under its ten mechanisms.
-Regret is its error divided by that of LightGBM retrained under each mechanism, minus one. Records are stored
-as they are ready; a stopped run continues from them. King County and air quality are read from the data folder
-(STABLEMISS_DATA). CatBoost is included if it is installed.
+Every model is fitted once, under the mechanism "train" of the shift suite, and tested under its ten
+mechanisms. Regret is its error divided by that of LightGBM retrained under each mechanism, minus one.
+Records are stored as they are ready; a stopped run continues from them. King County and air quality are
+read from the data folder (STABLEMISS_DATA). CatBoost is included if it is installed.
 
     python benchmarks/regret.py [--tables house air …] [--models …] [--seeds 0 1 …] [--only-print]
 """

@@ -1,7 +1,7 @@
 """AnyMask where the best possible prediction is known: the synthetic settings of the paper's tables.
 
-Gaussian-Mix trained at each level under MAR and MCAR and tested at all levels under both (Tables 1, 2 and
-9 to 11), and Gaussian and Gaussian-Ind trained at 50% (Tables 6 to 8). Prints the gap to the Bayes-optimal
+Gaussian-Mix trained at each level under MAR and MCAR and tested at all levels under both (Tables 1, 2 and 9
+to 11), and Gaussian and Gaussian-Ind trained at 50% (Tables 6 to 8). Prints the gap to the Bayes-optimal
 predictor as a share of its error. Records are stored as they are ready; a stopped run continues from them.
 
     python benchmarks/synthetic.py [--instances 0 1 2] [--only-print]

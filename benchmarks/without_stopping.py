@@ -1,9 +1,9 @@
 """StableMiss's network without early stopping, and whether decorrelation weights help it then.
 
 The paper trains for 1000 epochs in batches of 64 and mentions neither early stopping nor weight decay. This
-benchmark uses the rows of tables 6 and 1 and of figure 2, as the reproduction draws them, after growing numbers
-of such epochs, and our own settings with early stopping for comparison. Weights are those of the reproduction.
-Records are stored as they are ready; a stopped run continues from them.
+benchmark uses the rows of tables 6 and 1 and of figure 2, as the reproduction draws them, after growing
+numbers of such epochs, and our own settings with early stopping for comparison. Weights are those of the
+reproduction. Records are stored as they are ready; a stopped run continues from them.
 
     python benchmarks/without_stopping.py [--instances 0 1 2] [--only-print]
 """

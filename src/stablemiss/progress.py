@@ -1,6 +1,6 @@
 """Progress reporting.
 
-Code that runs for long calls ``start`` once per task, ``update`` as it proceeds and ``finish`` at the end. The
+Long-running code calls ``start`` once per task, ``update`` as it proceeds and ``finish`` at the end. The
 caller decides whether that becomes a progress bar, log lines or nothing.
 """
 

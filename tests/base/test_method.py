@@ -1,20 +1,41 @@
-"""Checks of hyper-parameters that all methods share."""
+"""The interface of predictors, and the checks of hyper-parameters that all methods share."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from stablemiss.base.method import check_at_least, check_widths
+from stablemiss.base.method import Predictor, check_at_least, check_widths
+
+
+class Sums(Predictor):
+    """Sum of all values of a row, hidden ones included."""
+
+    def _predict(self, values, mask):
+        assert mask.dtype == bool
+        return values.sum(axis=1, keepdims=True)
+
+    def state(self):
+        return {}
+
+    @classmethod
+    def from_state(cls, state):
+        return cls()
+
+
+@pytest.mark.parametrize("dtype", [bool, int, float])
+def test_predict_sets_hidden_values_to_zero(dtype):
+    values, mask = np.array([[1.0, np.nan], [np.inf, 2.0]]), np.eye(2, dtype=dtype)
+    assert Sums().predict(values, mask).tolist() == [[1.0], [2.0]]
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3)])
-def test_whole_numbers_from_the_bound_on_are_let_pass(value):
+def test_integers_at_or_above_the_bound_pass(value):
     check_at_least(SimpleNamespace(depth=value), depth=1)
 
 
 @pytest.mark.parametrize("value", [0.0, 1, 2.5, np.float32(0.1)])
-def test_finite_numbers_from_the_bound_on_are_let_pass(value):
+def test_finite_numbers_at_or_above_the_bound_pass(value):
     check_at_least(SimpleNamespace(ridge=value), ridge=0.0)
 
 
@@ -29,7 +50,7 @@ def test_finite_numbers_from_the_bound_on_are_let_pass(value):
         (np.nan, "depth=nan must be a whole number"),
     ],
 )
-def test_what_is_not_whole_or_too_small_is_named(value, reason):
+def test_other_values_for_an_integer_raise(value, reason):
     with pytest.raises(ValueError, match=reason):
         check_at_least(SimpleNamespace(width=5, depth=value), width=1, depth=1)
 
@@ -44,13 +65,13 @@ def test_what_is_not_whole_or_too_small_is_named(value, reason):
         (None, "ridge=None must be a finite number"),
     ],
 )
-def test_what_is_not_finite_or_too_small_is_named(value, reason):
+def test_other_values_for_a_number_raise(value, reason):
     with pytest.raises(ValueError, match=reason):
         check_at_least(SimpleNamespace(ridge=value), ridge=0.0)
 
 
 @pytest.mark.parametrize("widths", [(), [], (8,), [8, 4], (np.int64(8),)])
-def test_widths_are_any_sequence_of_whole_numbers(widths):
+def test_widths_may_be_any_sequence_of_positive_integers(widths):
     check_widths(SimpleNamespace(hidden=widths), "hidden")
 
 
@@ -68,6 +89,6 @@ def test_widths_are_any_sequence_of_whole_numbers(widths):
         ((True,), r"hidden=\(True,\) must hold whole numbers"),
     ],
 )
-def test_what_are_no_widths_is_told_in_a_sentence(widths, reason):
+def test_other_values_for_widths_raise(widths, reason):
     with pytest.raises(ValueError, match=reason):
         check_widths(SimpleNamespace(hidden=widths), "hidden")

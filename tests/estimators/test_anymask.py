@@ -1,7 +1,7 @@
-"""AnyMask behind scikit-learn's interface: intervals, sets, what a hole costs, and tables of all sorts.
+"""The AnyMask estimators: intervals, sets, explanations of missing values, and tables of many kinds.
 
 The truth is known: y = 2a + b + noise of variance ¼, with independent columns a, b, c of variance one. In
-training only c has holes, so all masks with a or b missing are new to the model.
+training only c has missing values, so all masks with a or b missing are new to the model.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from stablemiss.estimators import UnseenMissingWarning
 from stablemiss.methods import AnyMask
 
 NOISE = 0.5
-# Which columns are hidden → variance of y that is left.
+# Hidden columns → conditional variance of y.
 MASKS = {(): NOISE**2, ("a",): NOISE**2 + 4, ("b",): NOISE**2 + 1, ("a", "b"): NOISE**2 + 5}
 
 
@@ -30,7 +30,7 @@ def draw_noisy(n, seed):
 
 
 def draw_classes(n, seed):
-    """Three classes along a; b tells a little; c nothing."""
+    """Three classes that shift a by much and b by little; c is uninformative."""
     rng = np.random.default_rng(seed)
     codes = rng.integers(3, size=n)
     X, _ = draw(n, seed + 1)
@@ -58,7 +58,7 @@ def classifier():
 
 
 @pytest.fixture(scope="module")
-def of_two_numbers():
+def two_outputs():
     X, y = draw_noisy(400, seed=0)
     return fast().fit(X.to_numpy(), np.column_stack([y, 1000 * X["c"]]))
 
@@ -67,17 +67,17 @@ def width(bounds):
     return bounds[..., 1] - bounds[..., 0]
 
 
-def test_columns_can_be_named_or_counted():
+def test_columns_can_be_given_by_name_or_position():
     X, y = draw()
     members = ["boosting"]
-    named = fast(members=members, never_missing=["c", "a"]).fit(X, y)
-    counted = fast(members=members, may_vanish=[1]).fit(X, y)
-    np.testing.assert_array_equal(named.predict(X), counted.predict(X))
+    by_name = fast(members=members, never_missing=["c", "a"]).fit(X, y)
+    by_position = fast(members=members, may_vanish=[1]).fit(X, y)
+    np.testing.assert_array_equal(by_name.predict(X), by_position.predict(X))
     general = MissingRegressor(AnyMask("fast", members, may_vanish=[1]), random_state=0).fit(X, y)
-    np.testing.assert_array_equal(named.predict(X), general.predict(X))
+    np.testing.assert_array_equal(by_name.predict(X), general.predict(X))
 
 
-def test_columns_that_are_not_there_are_refused():
+def test_columns_that_the_table_does_not_have_raise():
     X, y = draw(50)
     with pytest.raises(
         ValueError, match="never_missing names 'd', but the table has the columns 'a', 'b', 'c'"
@@ -89,13 +89,13 @@ def test_columns_that_are_not_there_are_refused():
         AnyMaskRegressor(may_vanish="a").fit(X, y)
 
 
-def test_a_column_that_was_never_missing_may_go_without_a_word(classifier):
+def test_a_column_that_was_never_missing_may_be_missing_without_a_warning(classifier):
     X, _ = draw_classes(150, seed=1)
     assert classifier.predict_proba(hidden(X, "a")).shape == (150, 3)
 
 
 @pytest.mark.parametrize(
-    ("estimator", "asked"),
+    ("estimator", "method"),
     [
         (AnyMaskRegressor, "predict_interval"),
         (AnyMaskRegressor, "explain_missing"),
@@ -103,23 +103,23 @@ def test_a_column_that_was_never_missing_may_go_without_a_word(classifier):
         (AnyMaskClassifier, "explain_missing"),
     ],
 )
-def test_nothing_is_answered_before_fit(estimator, asked):
+def test_calls_before_fit_raise(estimator, method):
     with pytest.raises(NotFittedError, match="fit"):
-        getattr(estimator(), asked)([[1.0]])
+        getattr(estimator(), method)([[1.0]])
 
 
 @pytest.mark.parametrize("columns", MASKS, ids=str)
-def test_intervals_cover_what_they_say_and_are_as_wide_as_they_must_under_new_masks(regressor, columns):
+def test_intervals_have_their_coverage_and_nearly_minimal_width_under_new_masks(regressor, columns):
     X, y = draw_noisy(4000, seed=1)
     bounds = regressor.predict_interval(hidden(X, columns), coverage=0.9)
     assert bounds.shape == (4000, 2)
     covered = np.mean((bounds[:, 0] <= y) & (y <= bounds[:, 1]))
     assert 0.84 < covered < 0.96
-    # The narrowest that covers nine in ten of normal errors is 3.29 standard deviations wide.
+    # The narrowest interval that covers 90% of normal errors is 3.29 standard deviations wide.
     assert 0.8 < width(bounds).mean() / (3.29 * np.sqrt(MASKS[columns])) < 1.3
 
 
-def test_the_prediction_is_inside_and_larger_coverage_contains_smaller(regressor):
+def test_intervals_contain_the_prediction_and_intervals_of_smaller_coverage(regressor):
     X, _ = draw_noisy(200, seed=2)
     X = hidden(X, "b")
     small, large = (regressor.predict_interval(X, coverage) for coverage in (0.5, 0.95))
@@ -128,21 +128,21 @@ def test_the_prediction_is_inside_and_larger_coverage_contains_smaller(regressor
     assert ((small[:, 0] <= regressor.predict(X)) & (regressor.predict(X) <= small[:, 1])).all()
 
 
-def test_each_of_several_numbers_has_its_interval_in_its_units(of_two_numbers):
+def test_each_output_has_an_interval_in_its_units(two_outputs):
     X, _ = draw(50, seed=3)
-    whole = width(of_two_numbers.predict_interval(X.to_numpy()))
+    whole = width(two_outputs.predict_interval(X.to_numpy()))
     assert whole.shape == (50, 2)
-    without_c = width(of_two_numbers.predict_interval(hidden(X, "c").to_numpy()))
-    # c is all there is to know about the second number, and says nothing about the first.
+    without_c = width(two_outputs.predict_interval(hidden(X, "c").to_numpy()))
+    # The second output depends on c alone, the first not at all.
     assert np.median(without_c[:, 1] / whole[:, 1]) > 3
     assert np.median(without_c[:, 0] / whole[:, 0]) < 1.5
     assert 1500 < np.median(without_c[:, 1]) < 6000
 
 
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 90, float("nan")])
-def test_a_coverage_that_is_no_share_is_refused_in_a_sentence(regressor, classifier, coverage):
+def test_coverage_must_be_between_0_and_1(regressor, classifier, coverage):
     row = [[0.0, 0.0, 0.0]]
-    reason = rf"^coverage must lie between 0 and 1, for instance 0\.9, but is {coverage}\.$"
+    reason = f"coverage must lie between 0 and 1.*got {coverage}"
     with pytest.raises(ValueError, match=reason):
         regressor.predict_interval(row, coverage)
     with pytest.raises(ValueError, match=reason):
@@ -150,7 +150,7 @@ def test_a_coverage_that_is_no_share_is_refused_in_a_sentence(regressor, classif
 
 
 @pytest.mark.parametrize("columns", [(), ("a",), ("b", "c"), ("a", "b", "c")], ids=str)
-def test_sets_hold_the_true_class_as_often_as_they_say_and_are_never_empty(classifier, columns):
+def test_sets_have_their_coverage_and_are_never_empty(classifier, columns):
     X, y = draw_classes(3000, seed=2)
     sets = classifier.predict_set(hidden(X, columns), coverage=0.8)
     assert sets.dtype == bool
@@ -161,7 +161,7 @@ def test_sets_hold_the_true_class_as_often_as_they_say_and_are_never_empty(class
     assert (sets <= larger).all()
 
 
-def test_sets_are_small_where_the_class_is_known_and_grow_where_it_is_not(classifier):
+def test_sets_grow_if_informative_columns_are_missing(classifier):
     X, _ = draw_classes(500, seed=3)
     sizes = [classifier.predict_set(hidden(X, columns)).sum(axis=1).mean() for columns in ((), "b", "a")]
     assert 1 <= sizes[0] < 1.4
@@ -169,57 +169,61 @@ def test_sets_are_small_where_the_class_is_known_and_grow_where_it_is_not(classi
 
 
 @pytest.mark.parametrize("columns", MASKS, ids=str)
-def test_the_error_to_expect_is_the_true_one_and_the_costliest_column_the_right_one(regressor, columns):
+def test_the_expected_error_and_the_most_informative_missing_column_are_right(regressor, columns):
     X, y = draw_noisy(2000, seed=4)
     X = hidden(X, columns)
-    found = pd.DataFrame(regressor.explain_missing(X))
-    assert len(found) == 2000
-    assert found["error"].mean() == pytest.approx(np.sqrt(MASKS[columns]), rel=0.15)
-    assert found["error"].mean() == pytest.approx(np.sqrt(np.mean((regressor.predict(X) - y) ** 2)), rel=0.15)
-    assert found["error_if_complete"].mean() == pytest.approx(NOISE, rel=0.15)
+    explanation = pd.DataFrame(regressor.explain_missing(X))
+    assert len(explanation) == 2000
+    assert explanation["error"].mean() == pytest.approx(np.sqrt(MASKS[columns]), rel=0.15)
+    assert explanation["error"].mean() == pytest.approx(
+        np.sqrt(np.mean((regressor.predict(X) - y) ** 2)), rel=0.15
+    )
+    assert explanation["error_if_complete"].mean() == pytest.approx(NOISE, rel=0.15)
     if columns:
-        assert set(found["most_informative_missing"]) == {columns[0]}
+        assert set(explanation["most_informative_missing"]) == {columns[0]}
         rest = MASKS[columns[1:]]
-        assert found["error_if_it_were_observed"].mean() == pytest.approx(np.sqrt(rest), rel=0.15)
+        assert explanation["error_if_it_were_observed"].mean() == pytest.approx(np.sqrt(rest), rel=0.15)
     else:
-        assert found["most_informative_missing"].isna().all()
-        np.testing.assert_array_equal(found["error"], found["error_if_complete"])
+        assert explanation["most_informative_missing"].isna().all()
+        np.testing.assert_array_equal(explanation["error"], explanation["error_if_complete"])
 
 
-def check_order(found):
-    """More seen is never worse."""
-    assert (found["error"] >= found["error_if_it_were_observed"]).all()
-    assert (found["error_if_it_were_observed"] >= found["error_if_complete"]).all()
-    assert (found["error_if_complete"] >= 0).all()
+def check_order(explanation):
+    """Observing more never increases the expected error."""
+    assert (explanation["error"] >= explanation["error_if_it_were_observed"]).all()
+    assert (explanation["error_if_it_were_observed"] >= explanation["error_if_complete"]).all()
+    assert (explanation["error_if_complete"] >= 0).all()
 
 
-def test_whatever_is_missing_seeing_more_never_costs_and_only_missing_columns_are_named(
-    regressor, classifier, of_two_numbers
+def test_observing_more_never_increases_the_error_and_only_missing_columns_are_named(
+    regressor, classifier, two_outputs
 ):
     X, _ = draw(300, seed=5)
-    holes = X.where(np.random.default_rng(0).random(X.shape) < 0.5)
-    for model, table in ((regressor, holes), (classifier, holes), (of_two_numbers, holes.to_numpy())):
-        found = model.explain_missing(table)
-        check_order(found)
-        for row, column in zip(holes.itertuples(index=False), found["most_informative_missing"], strict=True):
+    masked = X.where(np.random.default_rng(0).random(X.shape) < 0.5)
+    for model, table in ((regressor, masked), (classifier, masked), (two_outputs, masked.to_numpy())):
+        explanation = model.explain_missing(table)
+        check_order(explanation)
+        for row, column in zip(
+            masked.itertuples(index=False), explanation["most_informative_missing"], strict=True
+        ):
             named = row._fields[column] if isinstance(column, int | np.integer) else column
             assert named is None or np.isnan(getattr(row, named))
-        # None is most_informative_missing only where there is nothing to gain.
-        nothing = np.array([column is None for column in found["most_informative_missing"]])
-        np.testing.assert_array_equal(found["error_if_it_were_observed"][nothing], found["error"][nothing])
-        assert nothing[holes.notna().all(axis=1)].all()
+        # most_informative_missing is None only if no column would reduce the error.
+        nothing = np.array([column is None for column in explanation["most_informative_missing"]])
+        np.testing.assert_array_equal(
+            explanation["error_if_it_were_observed"][nothing], explanation["error"][nothing]
+        )
+        assert nothing[masked.notna().all(axis=1)].all()
 
 
-def test_columns_are_named_after_the_table_of_the_fit_and_counted_if_it_had_no_names(
-    regressor, of_two_numbers
-):
-    # A few rows are enough to see that a matters most.
+def test_columns_are_named_as_in_fit_or_by_position_if_they_have_no_names(regressor, two_outputs):
+    # A few rows are enough to find that a is the most informative.
     X, y = draw_noisy(200, seed=0)
-    of_polars = fast(members=["mixture"]).fit(pl.from_pandas(X), pl.Series(y.to_numpy()))
+    from_polars = fast(members=["mixture"]).fit(pl.from_pandas(X), pl.Series(y.to_numpy()))
     row = pl.DataFrame({"c": [0.0, 0.0], "b": [None, None], "a": [None, 1.0]}, schema_overrides={"b": float})
-    assert of_polars.explain_missing(row)["most_informative_missing"].tolist() == ["a", "b"]
+    assert from_polars.explain_missing(row)["most_informative_missing"].tolist() == ["a", "b"]
     assert regressor.explain_missing(row)["most_informative_missing"].tolist() == ["a", "b"]
-    assert of_two_numbers.explain_missing([[0.0, None, None], [0.0, 0.0, 0.0]])[
+    assert two_outputs.explain_missing([[0.0, None, None], [0.0, 0.0, 0.0]])[
         "most_informative_missing"
     ].tolist() == [
         2,
@@ -227,47 +231,47 @@ def test_columns_are_named_after_the_table_of_the_fit_and_counted_if_it_had_no_n
     ]
 
 
-def test_brier_scores_to_expect_of_classes_are_the_true_ones(classifier):
+def test_expected_brier_scores_are_right(classifier):
     X, y = draw_classes(2000, seed=6)
     is_class = classifier.classes_ == y[:, None]
     for columns in ((), ("b",), ("a",), ("a", "b")):
-        found = classifier.explain_missing(hidden(X, columns))
+        explanation = classifier.explain_missing(hidden(X, columns))
         score = ((classifier.predict_proba(hidden(X, columns)) - is_class) ** 2).sum(axis=1).mean()
-        assert found["error"].mean() == pytest.approx(score, rel=0.25)
-        assert set(found["most_informative_missing"]) == {columns[0] if columns else None}
-    # With nothing to go by, three equal classes leave 1 − 3 · (1/3)².
-    assert found["error"].mean() == pytest.approx(2 / 3, rel=0.15)
+        assert explanation["error"].mean() == pytest.approx(score, rel=0.25)
+        assert set(explanation["most_informative_missing"]) == {columns[0] if columns else None}
+    # Without information the Brier score of three equal classes is 1 − 3 · (1/3)².
+    assert explanation["error"].mean() == pytest.approx(2 / 3, rel=0.15)
 
 
 @pytest.mark.parametrize("estimator", [AnyMaskRegressor, AnyMaskClassifier])
-def test_without_the_mixture_nobody_knows_what_a_hole_costs(estimator):
+def test_explain_missing_needs_the_mixture(estimator):
     X, y = draw(60)
     model = fast(estimator, members=["boosting"]).fit(X, y > 0)
-    with pytest.raises(ValueError, match='fitted without it: "mixture" was not among the members'):
+    with pytest.raises(ValueError, match=r'explain_missing needs the mixture.*Add "mixture" to members'):
         model.explain_missing(X)
 
 
-def test_a_stored_model_gives_the_same_intervals_sets_and_costs_bit_by_bit(regressor, classifier, tmp_path):
+def test_intervals_sets_and_explanations_of_a_loaded_model_are_bit_identical(regressor, classifier, tmp_path):
     X, _ = draw(60, seed=7)
     X = X.where(np.random.default_rng(0).random(X.shape) < 0.6)
-    for model, asked in ((regressor, "predict_interval"), (classifier, "predict_set")):
+    for model, method in ((regressor, "predict_interval"), (classifier, "predict_set")):
         model.save(tmp_path / "model")
         loaded = load_model(tmp_path / "model")
-        np.testing.assert_array_equal(getattr(loaded, asked)(X), getattr(model, asked)(X))
-        for name, told in model.explain_missing(X).items():
-            np.testing.assert_array_equal(loaded.explain_missing(X)[name], told)
+        np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
+        for name, column in model.explain_missing(X).items():
+            np.testing.assert_array_equal(loaded.explain_missing(X)[name], column)
 
 
-def test_same_seed_same_result():
+def test_the_same_seed_gives_the_same_result():
     X, y = draw()
-    one, other = (fast().fit(X, y) for _ in range(2))
-    holes = hidden(X, "a")
-    np.testing.assert_array_equal(one.predict_interval(holes), other.predict_interval(holes))
-    np.testing.assert_array_equal(one.explain_missing(holes)["error"], other.explain_missing(holes)["error"])
+    first, second = (fast().fit(X, y) for _ in range(2))
+    X = hidden(X, "a")
+    np.testing.assert_array_equal(first.predict_interval(X), second.predict_interval(X))
+    np.testing.assert_array_equal(first.explain_missing(X)["error"], second.explain_missing(X)["error"])
 
 
-def check_answers(model, X, constant=False):
-    """All answers are there, for every row, and finite."""
+def check_outputs(model, X, constant=False):
+    """All outputs are finite and have one row per row of X."""
     n = len(X)
     if isinstance(model, AnyMaskClassifier):
         np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
@@ -282,55 +286,55 @@ def check_answers(model, X, constant=False):
 
 
 @pytest.mark.parametrize("estimator", [AnyMaskRegressor, AnyMaskClassifier])
-def test_fifty_rows_of_one_column_are_a_table(estimator):
+def test_fifty_rows_of_one_column(estimator):
     X = np.linspace(-1, 1, 50)[:, None]
     y = np.where(X[:, 0] > 0, 1, 0)
     X[::10] = np.nan
     model = fast(estimator).fit(X, y)
-    check_answers(model, X)
+    check_outputs(model, X)
     assert np.mean(model.predict([[-0.7], [0.7]])) == pytest.approx(0.5, abs=0.2)
     assert model.explain_missing([[None], [0.5]])["most_informative_missing"].tolist() == [0, None]
 
 
-def test_five_hundred_columns_of_eighty_rows_are_a_table():
+def test_five_hundred_columns_of_eighty_rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 500))
     model = fast().fit(X, X[:, 0])
     X[rng.random(X.shape) < 0.3] = np.nan
-    check_answers(model, X)
+    check_outputs(model, X)
 
 
-def test_columns_all_missing_in_training_or_later_are_no_obstacle():
+def test_columns_that_are_entirely_missing_in_training_or_later():
     X, y = draw()
     model = fast().fit(hidden(X, "c"), y)
-    # c was never seen, so its coming tells nothing; a was always there, and goes.
+    # c was never observed, so its values have no influence; a was always observed.
     np.testing.assert_array_equal(model.predict(X), model.predict(hidden(X, "c")))
     for table in (X, hidden(X, "a"), hidden(X, "abc")):
-        check_answers(model, table)
+        check_outputs(model, table)
     assert set(model.explain_missing(hidden(X, "ac"))["most_informative_missing"]) == {"a"}
 
 
-def test_a_constant_target_is_met():
+def test_a_constant_target_is_predicted():
     X, _ = draw()
     model = fast().fit(X, np.full(len(X), 7.0))
-    holes = hidden(X, "a")
-    np.testing.assert_allclose(model.predict(holes), 7, atol=1e-3)
-    np.testing.assert_allclose(model.predict_interval(holes), 7, atol=1e-2)
-    check_answers(model, holes, constant=True)
+    X = hidden(X, "a")
+    np.testing.assert_allclose(model.predict(X), 7, atol=1e-3)
+    np.testing.assert_allclose(model.predict_interval(X), 7, atol=1e-2)
+    check_outputs(model, X, constant=True)
 
 
-def test_a_class_of_two_rows_is_known():
+def test_a_class_of_two_rows_is_in_classes():
     X, y = draw()
     labels = np.where(y > 0, "many", "more")
     labels[:2] = "two"
     X.iloc[:2] = 9.0
     model = fast(AnyMaskClassifier).fit(X, labels)
     assert model.classes_.tolist() == ["many", "more", "two"]
-    check_answers(model, hidden(X, "a"))
+    check_outputs(model, hidden(X, "a"))
 
 
-def test_categories_few_or_many_count_as_one_column_each():
-    """A town of sixty and a colour of three both move y; each is one column to be missed."""
+def test_a_categorical_column_counts_as_one_column():
+    """y depends on a column of sixty towns and one of three colours; each counts as one missing column."""
     rng = np.random.default_rng(0)
     n = 1000
     town, colour = rng.integers(60, size=n), rng.integers(3, size=n)
@@ -341,63 +345,63 @@ def test_categories_few_or_many_count_as_one_column_each():
     model = fast().fit(X[:800], y[:800])
     new, truth = X[800:], y[800:]
     assert np.sqrt(np.mean((model.predict(new) - truth) ** 2)) < 0.6 * truth.std()
-    found = model.explain_missing(new.assign(town=None, colour=None))
-    assert set(found["most_informative_missing"]) == {"town"}
-    check_order(found)
+    explanation = model.explain_missing(new.assign(town=None, colour=None))
+    assert set(explanation["most_informative_missing"]) == {"town"}
+    check_order(explanation)
     without = width(model.predict_interval(new.assign(town=None))).mean()
     assert without > 1.5 * width(model.predict_interval(new)).mean()
-    check_answers(model, new.assign(colour="never seen"))
+    check_outputs(model, new.assign(colour="never seen"))
 
 
-def test_skewed_columns_do_no_harm():
+def test_skewed_columns():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 3))
     y = X[:, 0] + X[:, 1] + 0.1 * rng.normal(size=1000)
     skewed = np.exp(3 * X)
     model = fast().fit(skewed[:700], y[:700])
     assert np.sqrt(np.mean((model.predict(skewed[700:]) - y[700:]) ** 2)) < 0.5 * y.std()
-    check_answers(model, np.where(rng.random((300, 3)) < 0.5, skewed[700:], np.nan))
+    check_outputs(model, np.where(rng.random((300, 3)) < 0.5, skewed[700:], np.nan))
 
 
-def test_rows_count_by_their_weight_and_rows_of_weight_zero_not_at_all():
-    """Of two stories about the same rows the heavier wins, and one without weight is not heard."""
+def test_rows_count_by_their_weight_and_rows_of_weight_zero_are_ignored():
+    """With two targets for each row, predictions follow the heavier one and ignore one of weight zero."""
     X, y = draw(100)
-    twice, stories = pd.concat([X, X], ignore_index=True), np.concatenate([y, y + 10])
+    twice, targets = pd.concat([X, X], ignore_index=True), np.concatenate([y, y + 10])
     first = np.arange(200) < 100
-    heavy = fast().fit(twice, stories, sample_weight=np.where(first, 9.0, 1.0))
+    heavy = fast().fit(twice, targets, sample_weight=np.where(first, 9.0, 1.0))
     assert np.mean(heavy.predict(X) - y) == pytest.approx(1, abs=0.7)
-    unheard = fast().fit(twice, stories, sample_weight=np.where(first, 1.0, 0.0))
-    np.testing.assert_array_equal(unheard.predict_interval(X), fast().fit(X, y).predict_interval(X))
+    ignored = fast().fit(twice, targets, sample_weight=np.where(first, 1.0, 0.0))
+    np.testing.assert_array_equal(ignored.predict_interval(X), fast().fit(X, y).predict_interval(X))
 
 
-def test_a_promise_is_held_against_the_table():
+def test_columns_declared_never_missing_are_checked():
     X, y = draw()
-    holed = X.assign(a=X["a"].where(X.index % 2 > 0))
-    with pytest.raises(ValueError, match="some rows miss it already"):
-        fast(never_missing=["a"]).fit(holed, y)
+    incomplete = X.assign(a=X["a"].where(X.index % 2 > 0))
+    with pytest.raises(ValueError, match="never_missing contains column 0, but it is missing"):
+        fast(never_missing=["a"]).fit(incomplete, y)
     model = fast(members=["boosting"], never_missing=["a"]).fit(X, y)
     model.predict(hidden(X, ["b"]))
-    for ask in (model.predict, model.predict_interval):
+    for method in (model.predict, model.predict_interval):
         with pytest.warns(UnseenMissingWarning, match="'a'") as caught:
-            ask(hidden(X, ["a", "b"]))
+            method(hidden(X, ["a", "b"]))
         assert caught[0].filename == __file__
 
 
-@pytest.mark.parametrize("strange", [[-1], [3], [True, False, False], [1.7]], ids=str)
-def test_what_is_no_column_is_refused(strange):
+@pytest.mark.parametrize("columns", [[-1], [3], [True, False, False], [1.7]], ids=str)
+def test_invalid_columns_raise(columns):
     X, y = draw(60)
     with pytest.raises(ValueError, match="may_vanish"):
-        fast(may_vanish=strange).fit(X, y)
+        fast(may_vanish=columns).fit(X, y)
 
 
-def test_columns_given_as_a_pandas_index_can_be_stored(tmp_path):
+def test_columns_given_as_a_pandas_index_can_be_saved(tmp_path):
     X, y = draw(60)
     model = fast(members=["boosting"], may_vanish=X.columns[:2]).fit(X, y)
     model.save(tmp_path / "model")
     assert list(load_model(tmp_path / "model").may_vanish) == ["a", "b"]
 
 
-def test_a_column_never_seen_is_not_the_costliest():
+def test_a_column_that_was_never_observed_is_not_informative():
     X, y = draw(200)
     model = fast(members=["mixture"]).fit(hidden(X, ["c"]), y)
     assert model.explain_missing(hidden(X, ["c"]))["most_informative_missing"].tolist() == [None] * len(X)

@@ -1,4 +1,4 @@
-"""What all estimators share: the rows, the columns, unseen holes, parameters."""
+"""What all estimators share: rows, columns, unseen missing values, parameters."""
 
 import pickle
 import warnings
@@ -18,7 +18,7 @@ from stablemiss.seeding import to_rng
 
 
 def draw(seed=0, n=80):
-    """A frame: `size` has holes, `age` has none, `town` is a category with holes; and a target."""
+    """A frame in which `size` and the category `town` have missing values, `age` has none; and a target."""
     rng = to_rng(seed)
     size, age = rng.normal(size=n), rng.normal(size=n)
     town = rng.choice(["here", "there"], size=n)
@@ -35,15 +35,15 @@ def model():
 
 
 @pytest.fixture
-def dark():
-    """Rows in which `age`, never missing in training, is."""
+def without_age():
+    """Rows in which `age` is missing, which was never missing in training."""
     X = draw(seed=1)[0].head(4)
     return X.assign(age=[np.nan, 1.0, np.nan, 1.0])
 
 
-def test_one_warning_per_call_names_the_columns_and_points_at_the_caller(model, dark):
+def test_one_warning_per_call_names_the_columns_and_points_at_the_caller(model, without_age):
     with pytest.warns(UnseenMissingWarning) as caught:
-        prediction = model.predict(dark)
+        prediction = model.predict(without_age)
     assert np.isfinite(prediction).all()
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -51,27 +51,27 @@ def test_one_warning_per_call_names_the_columns_and_points_at_the_caller(model, 
     assert "never missing when MissingRegressor was fitted: 'age'." in message
     assert 'on_unseen_missing="ignore"' in message
     with pytest.warns(UnseenMissingWarning):
-        model.predict(dark)
+        model.predict(without_age)
 
 
-def test_holes_that_training_knew_are_silent(model):
+def test_missing_values_seen_in_training_do_not_warn(model):
     X = draw(seed=1)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(X)
 
 
-def test_unseen_holes_can_raise_or_be_ignored(dark):
+def test_unseen_missing_values_can_raise_or_be_ignored(without_age):
     X, y = draw()
     strict = MissingRegressor(method="ols", on_unseen_missing="raise").fit(X, y)
     with pytest.raises(ValueError, match="never missing when MissingRegressor was fitted: 'age'"):
-        strict.predict(dark)
+        strict.predict(without_age)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert len(strict.set_params(on_unseen_missing="ignore").predict(dark)) == 4
+        assert len(strict.set_params(on_unseen_missing="ignore").predict(without_age)) == 4
 
 
-def test_unseen_holes_in_a_table_without_names_are_told_by_position():
+def test_columns_without_names_are_identified_by_position():
     model = MissingRegressor(method="ols").fit([[1.0, 2.0], [2.0, 1.0], [3.0, 4.0]], [1.0, 2.0, 3.0])
     with pytest.warns(UnseenMissingWarning, match="'column 1'"):
         model.predict([[1.0, None]])
@@ -82,7 +82,7 @@ def test_columns_are_matched_by_name_in_any_order(model):
     np.testing.assert_array_equal(model.predict(X[["town", "size", "age"]]), model.predict(X))
 
 
-def test_absent_columns_count_as_missing_where_that_is_allowed(model):
+def test_absent_columns_count_as_missing_if_allowed(model):
     X, y = draw()
     tolerant = MissingRegressor(method="ols", random_state=0, allow_missing_columns=True).fit(X, y)
     np.testing.assert_array_equal(
@@ -95,7 +95,7 @@ def test_absent_columns_count_as_missing_where_that_is_allowed(model):
 
 
 @pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas])
-def test_every_kind_of_frame_gives_the_same_answers(model, convert):
+def test_every_type_of_frame_gives_the_same_predictions(model, convert):
     X, y = draw()
     other = MissingRegressor(method="ols", random_state=0).fit(convert(X), y)
     np.testing.assert_array_equal(other.predict(convert(X)), model.predict(X))
@@ -112,13 +112,13 @@ def test_fitted_attributes_describe_the_table_and_the_target():
     classifier = MissingClassifier(method="ols").fit(X, np.where(y > 0, "up", "down"))
     assert classifier.classes_.tolist() == ["down", "up"]
     assert not hasattr(model, "predict_proba")
-    # A later fit on a table without names forgets the names.
+    # A later fit on a table without names removes the names.
     assert not hasattr(model.fit(X[["size", "age"]].to_numpy(), y), "feature_names_in_")
     assert model.n_features_in_ == 2
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_row_of_weight_zero_counts_as_absent(seed):
+def test_a_row_of_weight_zero_is_ignored(seed):
     X, y = draw(seed)
     weight = (np.arange(len(y)) % 3 > 0).astype(float)
     noisy = np.where(weight > 0, y, 1e6)
@@ -128,7 +128,7 @@ def test_a_row_of_weight_zero_counts_as_absent(seed):
     np.testing.assert_allclose(model.predict(X), without.predict(X), rtol=1e-9)
 
 
-def test_the_holes_of_a_row_of_weight_zero_do_not_count_as_seen():
+def test_missing_values_of_a_row_of_weight_zero_do_not_count_as_seen():
     X, y = draw()
     X.loc[0, "age"] = np.nan
     weight = (np.arange(len(y)) > 0).astype(float)
@@ -137,7 +137,7 @@ def test_the_holes_of_a_row_of_weight_zero_do_not_count_as_seen():
         model.predict(X)
 
 
-def test_unknown_categories_in_a_column_that_was_never_missing_are_told():
+def test_unknown_categories_count_as_missing():
     X, y = draw()
     X["town"] = X["town"].fillna("here")
     model = MissingRegressor(method="ols", on_unseen_missing="raise").fit(X, y)
@@ -151,12 +151,12 @@ def test_a_column_constant_in_training_has_no_influence_later(name, tmp_path):
     model = MissingRegressor(method=name, random_state=0).fit(X.assign(same=0.1), y)
     model.save(tmp_path / "model")
     expected = model.predict(X.assign(same=0.1))
-    for one in (model, load_model(tmp_path / "model")):
-        np.testing.assert_array_equal(one.predict(X.assign(same=1e4)), expected)
+    for fitted in (model, load_model(tmp_path / "model")):
+        np.testing.assert_array_equal(fitted.predict(X.assign(same=1e4)), expected)
 
 
-def test_integer_labels_are_matched_but_are_no_names():
-    """scikit-learn knows only strings as feature names."""
+def test_integer_column_labels_are_matched_but_are_not_feature_names():
+    """In scikit-learn only strings are feature names."""
     X, y = draw()
     X = X[["size", "age"]].set_axis([20, 10], axis=1)
     model = MissingRegressor(method="ols", random_state=0).fit(X, y)
@@ -164,7 +164,7 @@ def test_integer_labels_are_matched_but_are_no_names():
     np.testing.assert_array_equal(model.predict(X[[10, 20]]), model.predict(X))
 
 
-def test_a_class_that_no_weighted_row_shows_is_no_class():
+def test_a_class_whose_rows_all_have_weight_zero_is_not_in_classes():
     X, y = draw()
     labels = np.where(y > 0, "up", "down").astype(object)
     labels[:5] = "sideways"
@@ -182,7 +182,7 @@ def test_the_same_random_state_gives_the_same_model(random_state):
     np.testing.assert_array_equal(first, second)
 
 
-def test_no_random_state_takes_fresh_randomness_and_a_generator_moves_on():
+def test_without_a_random_state_or_with_a_generator_fits_differ():
     X, y = draw()
     generator = to_rng(0)
     for random_state in (None, generator):
@@ -190,14 +190,14 @@ def test_no_random_state_takes_fresh_randomness_and_a_generator_moves_on():
         assert (models[0].predict(X) != models[1].predict(X)).any()
 
 
-def test_an_unknown_method_lists_those_there_are():
+def test_an_unknown_method_raises_and_lists_all_methods():
     X, y = draw()
     for method in ("linear", None, OLS):
         with pytest.raises(ValueError, match="method must be one of .*" + ".*".join(METHODS)):
             MissingRegressor(method=method).fit(X, y)
 
 
-def test_the_method_given_is_left_alone():
+def test_the_method_is_copied():
     X, y = draw()
     method = OLS(inputs="mask")
     model = MissingRegressor(method=method).fit(X, y)
@@ -208,18 +208,18 @@ def test_the_method_given_is_left_alone():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"validation_fraction": 0.0}, "validation_fraction must lie between 0 and 1.*but is 0.0"),
-        ({"validation_fraction": 1.5}, "validation_fraction must lie between 0 and 1.*but is 1.5"),
-        ({"on_unseen_missing": "shout"}, "on_unseen_missing must be .*but is 'shout'"),
+        ({"validation_fraction": 0.0}, "validation_fraction must lie between 0 and 1.*got 0.0"),
+        ({"validation_fraction": 1.5}, "validation_fraction must lie between 0 and 1.*got 1.5"),
+        ({"on_unseen_missing": "shout"}, "on_unseen_missing must be .*got 'shout'"),
         ({"max_one_hot": 1}, "max_one_hot must be at least 2"),
     ],
 )
-def test_impossible_parameters_are_refused_at_fit(parameters, message):
+def test_invalid_parameters_raise_in_fit(parameters, message):
     with pytest.raises(ValueError, match=message):
         MissingRegressor(method="ols", **parameters).fit(*draw())
 
 
-def test_verbose_shows_progress_and_silence_is_the_default(capfd, monkeypatch):
+def test_progress_is_shown_only_if_verbose(capfd, monkeypatch):
     X, y = draw()
     shown = []
     monkeypatch.setattr(ProgressBar, "start", lambda self, what, total=None: shown.append(what))
@@ -229,7 +229,7 @@ def test_verbose_shows_progress_and_silence_is_the_default(capfd, monkeypatch):
     assert shown == ["boosting"]
 
 
-def test_nothing_is_predicted_or_saved_before_fit(tmp_path):
+def test_predicting_or_saving_before_fit_raises(tmp_path):
     with pytest.raises(NotFittedError):
         MissingRegressor().predict([[1.0]])
     with pytest.raises(NotFittedError):
@@ -239,7 +239,7 @@ def test_nothing_is_predicted_or_saved_before_fit(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_method_that_load_model_does_not_know_is_not_saved(tmp_path):
+def test_a_method_that_load_model_does_not_know_cannot_be_saved(tmp_path):
     class Homemade(OLS):
         name = "homemade"
 
@@ -250,7 +250,7 @@ def test_a_method_that_load_model_does_not_know_is_not_saved(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_fitted_estimator_travels_between_processes_of_joblib(model):
-    """Parallel grids copy estimators by pickle, though the archive never does."""
+def test_a_fitted_estimator_can_be_pickled_for_joblib(model):
+    """Parallel grid searches copy estimators by pickle, although model files never use it."""
     X = draw(seed=1)[0]
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))

@@ -1,4 +1,4 @@
-"""Save, then load in another process: the same estimator, the same predictions to the last bit."""
+"""Save, then load in another process: the same estimator with bit-identical predictions."""
 
 import json
 import pickle
@@ -24,7 +24,7 @@ from stablemiss.estimators.archive import read_tree, write_tree
 from stablemiss.methods import METHODS, OLS
 from stablemiss.seeding import to_rng
 
-# Runs in a fresh interpreter, where unpickling anything after the imports is an error.
+# Runs in a new interpreter, where unpickling anything after the imports is an error.
 OTHER_PROCESS = """
 import pickle, sys
 from pathlib import Path
@@ -55,7 +55,7 @@ def draw(seed=0, n=90):
     return X, y
 
 
-# What is saved does not depend on how long a method has learnt.
+# What is saved does not depend on how long a method was trained.
 BRIEF = {"max_epochs": 2, "steps": 60, "budget": "fast", "max_components": 2, "n_permutations": 1}
 # Arrays only, trees, and a network; the other methods are saved for one task of each type.
 FOUR_TASKS = ["constant", "boosting", "stablemiss"]
@@ -83,8 +83,8 @@ def models():
 
 
 @pytest.fixture(scope="module")
-def elsewhere(tmp_path_factory):
-    """Folder with the models, the fitted originals, and what another process predicted with the copies."""
+def other_process(tmp_path_factory):
+    """Folder with the saved models and the predictions of another process, and the fitted originals."""
     folder = tmp_path_factory.mktemp("models")
     X, y = draw()
     X.to_parquet(folder / "X.parquet")
@@ -97,8 +97,8 @@ def elsewhere(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in models()])
-def test_another_process_predicts_bit_by_bit_the_same(elsewhere, name):
-    folder, originals = elsewhere
+def test_predictions_of_another_process_are_bit_identical(other_process, name):
+    folder, originals = other_process
     X = pd.read_parquet(folder / "X.parquet")
     model = originals[name]
     expected = model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
@@ -106,8 +106,8 @@ def test_another_process_predicts_bit_by_bit_the_same(elsewhere, name):
 
 
 @pytest.mark.parametrize("name", [name for name, *_ in models()])
-def test_a_loaded_estimator_is_the_saved_one_and_can_be_fitted_and_saved_again(elsewhere, name, tmp_path):
-    folder, originals = elsewhere
+def test_a_loaded_estimator_equals_the_saved_one_and_can_be_saved_again(other_process, name, tmp_path):
+    folder, originals = other_process
     model, loaded = originals[name], load_model(folder / f"{name}.stablemiss")
     assert type(loaded) is type(model)
     expected = model.get_params() | ({"random_state": None} if name == "instance" else {})
@@ -122,8 +122,8 @@ def test_a_loaded_estimator_is_the_saved_one_and_can_be_fitted_and_saved_again(e
     np.testing.assert_array_equal(load_model(tmp_path / "again").predict(X), model.predict(X))
 
 
-def test_nothing_is_pickled_or_unpickled_here_either(elsewhere, tmp_path, monkeypatch):
-    _, originals = elsewhere
+def test_nothing_is_pickled_or_unpickled(other_process, tmp_path, monkeypatch):
+    _, originals = other_process
 
     def refuse(*args, **kwargs):
         raise AssertionError("pickle was used")
@@ -139,31 +139,33 @@ def test_nothing_is_pickled_or_unpickled_here_either(elsewhere, tmp_path, monkey
         load_model(tmp_path / name)
 
 
-def test_a_model_file_is_safetensors_and_stamped_with_the_version(elsewhere):
-    folder, _ = elsewhere
+def test_a_model_file_is_safetensors_and_names_the_version(other_process):
+    folder, _ = other_process
     path = folder / "boosting-one.stablemiss"
     with safe_open(path, framework="numpy") as file:
         document = json.loads(file.metadata()["document"])
-        # The trees, LightGBM's text, are tensors: the header stays small.
+        # LightGBM models are stored as tensors, so the header stays small.
         assert len(file.metadata()["document"]) < 20_000
     assert document["dict"]["stablemiss"] == __version__
     assert document["dict"]["estimator"] == "MissingRegressor"
 
 
-def test_an_estimator_or_method_of_another_version_is_named(elsewhere, tmp_path):
-    folder, _ = elsewhere
+def test_an_unknown_estimator_or_method_is_named(other_process, tmp_path):
+    folder, _ = other_process
     tree = read_tree(folder / "ols-one.stablemiss")
     write_tree(tmp_path / "estimator", tree | {"estimator": "FutureRegressor"})
-    with pytest.raises(ArchiveError, match=r"holds FutureRegressor, which this stablemiss does not have"):
+    with pytest.raises(
+        ArchiveError, match=r"FutureRegressor, which this version of stablemiss does not have"
+    ):
         load_model(tmp_path / "estimator")
     write_tree(tmp_path / "method", tree | {"method": {"name": "future", "parameters": {}}})
     with pytest.raises(
-        ArchiveError, match=r"fitted with the method 'future', which this stablemiss does not"
+        ArchiveError, match=r"method 'future', which this version of stablemiss does not have"
     ):
         load_model(tmp_path / "method")
 
 
-def test_a_tree_that_is_no_model_is_refused(tmp_path):
+def test_a_tree_that_is_not_a_model_is_rejected(tmp_path):
     for number, tree in enumerate(
         ([1, 2], {}, {"estimator": ["os.system"]}, {"estimator": "MissingRegressor"})
     ):
@@ -172,16 +174,16 @@ def test_a_tree_that_is_no_model_is_refused(tmp_path):
             load_model(tmp_path / str(number))
 
 
-def test_trees_that_lightgbm_cannot_read_are_refused(elsewhere, tmp_path):
-    folder, _ = elsewhere
+def test_models_that_lightgbm_cannot_read_are_rejected(other_process, tmp_path):
+    folder, _ = other_process
     tree = read_tree(folder / "boosting-one.stablemiss")
     write_tree(tmp_path / "model", tree | {"predictor": tree["predictor"] | {"models": ["no tree"]}})
     with pytest.raises(ArchiveError, match="cannot rebuild"):
         load_model(tmp_path / "model")
 
 
-def test_saving_replaces_an_earlier_model(elsewhere, tmp_path):
-    _, originals = elsewhere
+def test_saving_replaces_an_existing_model(other_process, tmp_path):
+    _, originals = other_process
     originals["ols-one"].save(tmp_path / "model")
     originals["constant-binary"].save(str(tmp_path / "model"))
     assert isinstance(load_model(tmp_path / "model"), MissingClassifier)

@@ -1,4 +1,4 @@
-"""MissingRegressor and MissingClassifier among scikit-learn's own tools."""
+"""MissingRegressor and MissingClassifier with scikit-learn's tools."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def draw(seed=0, n=150):
     return np.where(rng.uniform(size=X.shape) < 0.1, np.nan, X), y
 
 
-def test_clone_and_set_params_reach_the_methods_own_parameters():
+def test_clone_and_set_params_include_the_parameters_of_the_method():
     model = MissingRegressor(method=OLS(ridge=0.5), random_state=3)
     copy = clone(model).set_params(method__ridge=2.0, verbose=False)
     assert copy.get_params()["method__ridge"] == 2.0
@@ -51,7 +51,7 @@ def test_cross_validation_scores_and_predicts():
 
 
 @pytest.mark.parametrize("output", ["default", "pandas", "polars"])
-def test_pipelines_work_whatever_frames_their_steps_hand_on(output):
+def test_pipelines_work_with_every_type_of_output(output):
     X, y = draw()
     with config_context(transform_output=output):
         model = make_pipeline(StandardScaler(), MissingRegressor("ols")).fit(X, y)
@@ -65,7 +65,7 @@ def test_a_method_by_name_has_its_default_parameters():
     np.testing.assert_array_equal(by_name.predict(X), by_object.predict(X))
 
 
-def test_a_method_by_name_takes_its_parameters_beside():
+def test_a_method_by_name_takes_its_parameters_from_params():
     X, y = draw()
     by_name = MissingRegressor("ols", params={"ridge": 5.0}, random_state=0).fit(X, y)
     by_object = MissingRegressor(OLS(ridge=5.0), random_state=0).fit(X, y)
@@ -74,7 +74,7 @@ def test_a_method_by_name_takes_its_parameters_beside():
 
 
 @pytest.mark.parametrize("kind", [MissingRegressor, MissingClassifier])
-def test_params_are_kept_as_they_came_through_clone_set_params_and_a_file(kind, tmp_path):
+def test_params_are_unchanged_by_clone_set_params_and_a_file(kind, tmp_path):
     X, y = draw()
     params = {"n_leaves": 4, "n_trees": 30}
     model = kind("boosting", params=params, random_state=0)
@@ -95,33 +95,33 @@ def test_grid_search_over_params():
     assert search.best_params_ == {"params": None}
 
 
-def test_params_that_do_not_fit_are_refused_in_a_sentence():
+def test_params_that_do_not_fit_the_method_raise():
     X, y = draw()
     with pytest.raises(ValueError, match=r"'ols' has no hyper-parameter 'rigde'; .*: 'inputs', 'ridge'\."):
         MissingRegressor("ols", params={"rigde": 1.0}).fit(X, y)
     with pytest.raises(
-        ValueError, match=r"'constant' has no hyper-parameter 'ridge'; those it has are: none\."
+        ValueError, match=r"'constant' has no hyper-parameter 'ridge'; its hyper-parameters are: none\."
     ):
         MissingRegressor("constant", params={"ridge": 1.0}).fit(X, y)
     with pytest.raises(ValueError, match=r"given by name, but method is OLS\(\).*method='ols' and params"):
         MissingRegressor(OLS(), params={}).fit(X, y)
-    with pytest.raises(ValueError, match=r"must be a dictionary.*or None, but is \['ridge'\]"):
+    with pytest.raises(ValueError, match=r"must be a dictionary.*or None; got \['ridge'\]"):
         MissingRegressor("ols", params=["ridge"]).fit(X, y)
 
 
-def test_the_default_method_exists():
+def test_the_default_method_is_in_methods():
     assert MissingRegressor().method in METHODS
     assert MissingClassifier().method in METHODS
 
 
-def test_both_have_the_same_parameters():
+def test_regressor_and_classifier_have_the_same_parameters():
     assert MissingRegressor().get_params().keys() == MissingClassifier().get_params().keys()
 
 
 @pytest.mark.parametrize(
     "labels", [np.array([3, 7, 9]), np.array(["a", "b", "c"]), np.array(["a", "b", "c"], object)]
 )
-def test_predictions_are_the_users_own_labels(labels):
+def test_predictions_have_the_labels_of_the_target(labels):
     X, y = draw()
     coded = np.digitize(y, [-1.0, 1.0])
     model = MissingClassifier("ols", random_state=0).fit(X, labels[coded])
@@ -139,7 +139,7 @@ def test_two_labels_true_and_false():
     assert model.score(X, y > 0) > 0.8
 
 
-def test_a_class_of_a_single_row_is_known():
+def test_a_class_with_a_single_row_is_in_classes():
     X, y = draw()
     labels = np.where(y > 0, "up", "down").astype(object)
     labels[7] = "once"

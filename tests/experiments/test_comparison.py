@@ -102,7 +102,7 @@ def test_methods_are_compared_over_the_instances_that_all_have():
 
 
 def test_failed_methods_leave_the_numbers_of_the_others():
-    """No instance is shared by all: those that most methods have are compared, and methods without them left out."""
+    """No instance is shared by all methods: those that most have are compared."""
     rows = [record(label, 10.0, i) for label in ("optimal", "ols", "boosting", "neumiss") for i in range(3)]
     found = compare(TABLES["table1"], [*rows, record("dwr", 5.0), record("miwae", 5.0, 1)], STANDARD)
     assert found.instances[4] == (0, 1)

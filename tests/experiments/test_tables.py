@@ -19,7 +19,7 @@ def test_a_table_names_only_what_exists(table):
     assert bool(table.claim) == (table.name != "demo")
 
 
-# The paper's captions: data, mechanism in training and at the test, level in training and at the test, instances.
+# The paper's captions: data, mechanisms and levels of training and test rows, instances.
 ALL = "all levels"
 CAPTIONS = {
     "table1": ("gaussian_mix", "mar", "mar", 0.5, ALL, 3),

@@ -1,12 +1,11 @@
-"""What is special about boosting: augmentation, LightGBM's text as state, tiny tables."""
+"""What is specific to boosting: mask augmentation, models stored as text, tiny tables."""
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from stablemiss.base.method import Predictor
 from stablemiss.data import MaskedData
-from stablemiss.methods import Boosting, Constant, boosting
+from stablemiss.methods import Boosting, boosting
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
@@ -33,14 +32,14 @@ def rmse(predictor, task, values, mask, y):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_thinning_helps_when_columns_vanish_that_were_always_there(seed):
+def test_mask_augmentation_helps_if_a_column_vanishes_that_was_always_observed(seed):
     values, mask, y = draw(seed)
     plain, task = fit(Boosting(n_trees=200), values, mask, y)
     augmented, _ = fit(Boosting(n_trees=200, masked_copies=4), values, mask, y)
     new, _, new_y = draw(seed + 100)
-    dark = np.ones_like(new, dtype=bool)
-    dark[:, 0] = False
-    assert rmse(augmented, task, new, dark, new_y) < 0.8 * rmse(plain, task, new, dark, new_y)
+    new_mask = np.ones_like(new, dtype=bool)
+    new_mask[:, 0] = False
+    assert rmse(augmented, task, new, new_mask, new_y) < 0.8 * rmse(plain, task, new, new_mask, new_y)
 
 
 def test_the_number_of_threads_does_not_change_the_trees(monkeypatch):
@@ -55,7 +54,7 @@ def test_the_number_of_threads_does_not_change_the_trees(monkeypatch):
 
 @pytest.mark.parametrize("n", [3, 5, 12, 30])
 @pytest.mark.parametrize("masked_copies", [0, 2])
-def test_tiny_tables_give_answers_within_the_range_of_the_target(n, masked_copies):
+def test_predictions_for_tiny_tables_are_within_the_range_of_the_target(n, masked_copies):
     values, mask, y = draw(n, n=n, observed=0.7)
     predictor, task = fit(Boosting(masked_copies=masked_copies), values, mask, y)
     prediction = task.decode(predictor.predict(values, mask))
@@ -82,14 +81,14 @@ def test_outputs_are_log_odds_per_class(n_classes):
         assert (predictor.predict(values, mask)[:, 0] == 0).all()
 
 
-def test_a_table_without_any_observed_cell_gives_the_mean():
+def test_a_table_without_any_observed_value_gives_the_mean():
     values, mask, y = draw(0, n=100)
     predictor, task = fit(Boosting(), values, np.zeros_like(mask), y)
     prediction = task.decode(predictor.predict(values, np.zeros_like(mask)))
     np.testing.assert_allclose(prediction, y[:79].mean(), atol=0.2)
 
 
-def test_without_validation_rows_the_training_rows_decide():
+def test_without_validation_rows_early_stopping_uses_the_training_rows():
     values, mask, y = draw(0, n=80)
     task = Regression.of(y)
     data = MaskedData.of(values, mask, task.encode(y))
@@ -97,8 +96,8 @@ def test_without_validation_rows_the_training_rows_decide():
     assert np.isfinite(predictor.predict(values, mask)).all()
 
 
-def test_trees_after_the_best_round_are_not_kept():
-    """On pure noise the validation loss is lowest early; the model must end there."""
+def test_trees_after_the_best_round_are_dropped():
+    """On pure noise the validation loss is lowest early, so the model must be small."""
     rng = to_rng(0)
     values, y = rng.normal(size=(300, 3)), rng.normal(size=300)
     predictor, _ = fit(Boosting(patience=30), values, np.ones((300, 3), dtype=bool), y)
@@ -114,48 +113,7 @@ def test_trees_after_the_best_round_are_not_kept():
         ({"n_leaves": 1}, "n_leaves=1 is too small; give at least 2"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(wrong, reason):
+def test_invalid_parameters_raise(wrong, reason):
     values, mask, y = draw(0, n=50)
     with pytest.raises(ValueError, match=reason):
         fit(Boosting(**wrong), values, mask, y)
-
-
-@pytest.mark.parametrize("kind", ["one output", "two outputs"])
-def test_trees_that_go_on_add_to_what_was_there(kind):
-    """Started from the truth they have nothing to add; started from half of it they add the other half."""
-    rng = to_rng(0)
-    values, mask = rng.normal(size=(400, 2)), np.ones((400, 2), dtype=bool)
-    y = values[:, :1] if kind == "one output" else values
-    task = Regression.of(y)
-    data = MaskedData.of(values, mask, task.encode(y))
-
-    class Share(Predictor):
-        def __init__(self, share):
-            self.share = share
-
-        def outputs(self, values, mask):
-            return self.share * task.encode(values[:, : y.shape[1]])
-
-        def state(self):
-            return {}
-
-        @classmethod
-        def from_state(cls, state):
-            return cls(1.0)
-
-    for share in (0.5, 1.0):
-        start = Share(share)
-        predictor = Boosting().fit_from(start, data, data, task, to_rng(1), NullProgress())
-        outputs = predictor.outputs(values, mask, start.outputs(values, mask))
-        assert np.mean((outputs - data.target) ** 2) < 0.02
-        again = type(predictor).from_state(predictor.state())
-        np.testing.assert_array_equal(again.outputs(values, mask, start.outputs(values, mask)), outputs)
-    assert abs(outputs - data.target).max() < 1e-6
-
-
-def test_classes_do_not_go_on():
-    task = Classification.of(np.array(["a", "b"]))
-    data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.array([0, 1, 0, 1]))
-    constant = Constant().fit(data, data, task, to_rng(0), NullProgress())
-    with pytest.raises(ValueError, match="only for numbers"):
-        Boosting().fit_from(constant, data, data, task, to_rng(0), NullProgress())

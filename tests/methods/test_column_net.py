@@ -1,10 +1,11 @@
-"""What is special about the augmented net: it fills what it does not see, and scales do not matter to it."""
+"""What is specific to the column net: its embeddings, and invariance to the scale of columns."""
 
 import numpy as np
 import pytest
+import torch
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.column_net import ColumnNet, _quantiles
+from stablemiss.methods.column_net import ColumnNet, ColumnNetwork, _quantiles
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
@@ -21,7 +22,7 @@ def fit(method, values, mask, y, seed=0):
 
 
 def draw(seed, n=1500):
-    """x₁ is nearly a bent copy of x₀, on which y depends; nothing is missing."""
+    """x₁ is nearly a nonlinear function of x₀, on which y depends; nothing is missing."""
     rng = to_rng(seed)
     values = rng.normal(size=(n, 4))
     values[:, 1] = np.exp(2 * values[:, 0]) + 0.01 * values[:, 1]
@@ -29,39 +30,39 @@ def draw(seed, n=1500):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_column_that_goes_dark_is_made_up_for_by_its_bent_copy(seed):
+def test_a_missing_column_is_replaced_by_a_nonlinearly_redundant_one(seed):
     values, mask, y = draw(seed)
     predictor, task = fit(ColumnNet(**SMALL), values, mask, y, seed)
-    new, dark, new_y = draw(seed + 100)
-    dark[:, 0] = False
-    error = task.decode(predictor.predict(new, dark)) - new_y
+    new, new_mask, new_y = draw(seed + 100)
+    new_mask[:, 0] = False
+    error = task.decode(predictor.predict(new, new_mask)) - new_y
     assert np.mean(error**2) < 0.15 * new_y.var()
 
 
 def test_the_scale_of_a_column_does_not_matter():
     values, mask, y = draw(0, n=400)
-    one, _ = fit(ColumnNet(**SMALL), values, mask, y)
-    other, _ = fit(ColumnNet(**SMALL), values * 64, mask, y)
-    np.testing.assert_allclose(one.predict(values, mask), other.predict(values * 64, mask), atol=1e-3)
+    original, _ = fit(ColumnNet(**SMALL), values, mask, y)
+    scaled, _ = fit(ColumnNet(**SMALL), values * 64, mask, y)
+    np.testing.assert_allclose(original.predict(values, mask), scaled.predict(values * 64, mask), atol=1e-3)
 
 
-def test_cuts_are_ascending_and_scores_follow_the_ranks():
+def test_edges_are_ascending_and_scores_follow_the_ranks():
     rng = to_rng(0)
     values = np.column_stack(
         [rng.normal(size=500), rng.integers(3, size=500), np.zeros(500), rng.normal(size=500)]
     )
     mask = np.ones((500, 4), dtype=bool)
     mask[:, 3] = False
-    cuts, scores = _quantiles(MaskedData.of(values, mask, np.zeros(500)), 16)
-    assert (np.diff(cuts, axis=1) >= 0).all()
+    edges, scores = _quantiles(MaskedData.of(values, mask, np.zeros(500)), 16)
+    assert (np.diff(edges, axis=1) >= 0).all()
     assert (np.diff(scores, axis=1) >= 0).all()
-    assert np.unique(cuts[1]).tolist() == [0, 1, 2]
-    assert (cuts[2] == 0).all()
-    assert (cuts[3] == 0).all()
+    assert np.unique(edges[1]).tolist() == [0, 1, 2]
+    assert (edges[2] == 0).all()
+    assert (edges[3] == 0).all()
     assert abs(scores[0][8]) < 0.01
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_parameters_raise():
     values, mask, y = draw(0, n=50)
     for setting, reason in [
         ({"width": 0}, "width=0"),
@@ -70,3 +71,47 @@ def test_what_cannot_be_is_refused():
     ]:
         with pytest.raises(ValueError, match=reason):
             fit(ColumnNet(**setting), values, mask, y)
+
+
+def make_network(d=3, n_pieces=4, **settings):
+    torch.manual_seed(0)
+    edges = torch.linspace(-2, 2, n_pieces + 1).expand(d, -1)
+    return ColumnNetwork(edges, 10 * edges, **({"d_output": 2, "width": 16, "depth": 2} | settings)).double()
+
+
+def test_scores_are_interpolated_between_edges_and_constant_beyond_them():
+    values = torch.tensor([[-9.0, -2.0, 0.5], [9.0, 2.0, 1.0]], dtype=torch.float64)
+    _, _, scores = make_network().predict_and_reconstruct(values, torch.ones_like(values))
+    np.testing.assert_allclose(scores, [[-20, -20, 5], [20, 20, 10]])
+
+
+def test_a_hidden_value_has_no_influence_and_its_mask_has():
+    network = make_network()
+    values = torch.randn(5, 3, dtype=torch.float64)
+    mask = torch.ones(5, 3, dtype=torch.float64)
+    mask[:, 1] = 0
+    changed = values.clone()
+    changed[:, 1] = 77.0
+    before, after = (network.predict_and_reconstruct(table, mask)[:2] for table in (values, changed))
+    assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+    assert torch.equal(network(values, mask), before[0])
+    assert not torch.equal(network(values, mask), network(values, torch.ones_like(mask)))
+
+
+def test_a_constant_column_gives_finite_outputs():
+    edges = torch.zeros(1, 5)
+    network = ColumnNetwork(edges, edges, d_output=1, width=4, depth=1)
+    assert torch.isfinite(network(torch.tensor([[0.0], [3.0]]), torch.ones(2, 1))).all()
+
+
+def test_the_look_up_equals_the_product_with_all_pieces():
+    """An embedding is the sum over pieces of the position in each piece times the embedding of the piece."""
+    network = make_network(d=2, n_pieces=5)
+    values = 2 * torch.randn(50, 2, dtype=torch.float64)
+    piece, position = network._locate(values)
+    positions = ((values[:, :, None] - network.piece_start) * network.inverse_length).clamp(0, 1)
+    columns = torch.einsum("ndp,dpc->ndc", positions, network.embedding) + network.shift
+    columns = (columns + network._scores(piece, position)[..., None] * network.score_embedding).relu()
+    ones = torch.ones_like(values)
+    expected = network.layers(torch.cat([columns.flatten(1), ones], dim=1))
+    torch.testing.assert_close(network._hidden(piece, position, ones), expected)

@@ -1,4 +1,4 @@
-"""What is special about the constant predictor: it is the mean, or the shares of the classes."""
+"""What is specific to the constant predictor: it is the mean, or the class shares."""
 
 import numpy as np
 import pytest
@@ -16,13 +16,13 @@ def test_it_is_the_weighted_mean_of_all_rows(seed):
     y, weight = rng.normal(size=(30, 2)), rng.uniform(size=30)
     task = Regression.of(y)
     data = MaskedData.of(np.zeros((30, 1)), np.ones((30, 1)), task.encode(y), weight)
-    # Rows that learn and validate alike make the weights of both parts agree.
+    # With the same rows for training and validation, the weights of both agree.
     predictor = Constant().fit(data, data, task, rng, NullProgress())
     prediction = task.decode(predictor.predict(np.zeros((4, 1)), np.ones((4, 1))))
     np.testing.assert_allclose(prediction, np.tile(np.average(y, axis=0, weights=weight), (4, 1)))
 
 
-def test_probabilities_are_the_shares_of_the_classes_and_finite_for_a_class_of_no_weight():
+def test_outputs_are_the_class_shares_and_finite_for_a_class_without_weight():
     task = Classification(np.array(["a", "b", "c"]))
     data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), [0, 1, 1, 2], [1.0, 1.0, 2.0, 0.0])
     predictor = Constant().fit(data, data, task, to_rng(0), NullProgress())

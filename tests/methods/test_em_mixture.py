@@ -1,3 +1,5 @@
+"""What is specific to the EM mixture: it is close to optimal at every level, and its class probabilities."""
+
 import numpy as np
 import pytest
 
@@ -49,7 +51,7 @@ def test_within_three_percent_of_optimal_at_full_size(mechanism, level, seed):
     assert max(gap_shares(population, mechanism, level, n_rows=16384, n_test=16384, seed=seed)) <= 0.03
 
 
-def test_classes_with_different_shapes_but_one_centre_are_told_apart():
+def test_classes_with_equal_means_and_different_covariances_are_distinguished():
     """A quadratic boundary, which no linear classifier finds."""
     rng = np.random.default_rng(0)
     target = rng.integers(2, size=2000)
@@ -73,13 +75,13 @@ def test_an_all_missing_row_gets_the_mean():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_probabilities_are_not_too_sure_of_themselves_on_heavy_tails(seed):
-    """Columns with heavy tails make Gaussian densities err; the validation rows must rein them in."""
+def test_probabilities_are_not_overconfident_on_heavy_tails(seed):
+    """Gaussian densities are wrong for heavy tails; the inverse temperatures must correct them."""
     rng = np.random.default_rng(seed)
     target = rng.integers(2, size=1500)
     values = rng.standard_t(3, size=(1500, 8)) + 0.5 * target[:, None]
     data = MaskedData.of(values / values.std(axis=0), rng.random(values.shape) > 0.1, target)
-    train, valid, test = (data.rows(part) for part in np.split(np.arange(1500), [800, 1000]))
+    train, valid, test = (data.rows(index) for index in np.split(np.arange(1500), [800, 1000]))
     task = Classification(np.array([0, 1]))
     fitted = EMMixture().fit(train, valid, task, rng, NullProgress())
     loss = task.loss(fitted.predict(test.values, test.mask), test.target, test.weight)
@@ -87,13 +89,13 @@ def test_probabilities_are_not_too_sure_of_themselves_on_heavy_tails(seed):
 
 
 def test_tied_densities_equal_those_of_class_means_and_pooled_covariance():
-    """On complete rows the regression on indicators is the class means, its rest the pooled covariance."""
+    """On complete rows the tied Gaussians have the class means and the pooled covariance."""
     rng = np.random.default_rng(0)
     target = np.repeat([0, 1, 2], 400)
     values = rng.normal(size=(1200, 2)) @ [[1.0, 0.6], [0.0, 0.8]] + 2 * np.eye(3)[target][:, :2]
     data = MaskedData.of(values, np.ones(values.shape), target)
-    none = data.rows(np.arange(0))
-    fitted = EMMixture(ridge=0.01).fit(data, none, Classification(np.arange(3)), rng, NullProgress())
+    empty = data.rows(np.arange(0))
+    fitted = EMMixture(ridge=0.01).fit(data, empty, Classification(np.arange(3)), rng, NullProgress())
     tied = fitted.mixtures[0]
     means = np.stack([values[target == c].mean(axis=0) for c in range(3)])
     pooled = (values - means[target]).T @ (values - means[target]) / len(values)
@@ -112,7 +114,7 @@ def test_tied_densities_equal_those_of_class_means_and_pooled_covariance():
         ({"tolerance": 0.0}, "tolerance must be a number above 0"),
     ],
 )
-def test_settings_without_sense_are_refused_in_a_sentence(setting, reason):
+def test_invalid_parameters_raise(setting, reason):
     with pytest.raises(ValueError, match=reason):
         MissingRegressor(EMMixture(**setting)).fit(np.zeros((9, 1)), np.arange(9.0))
 

@@ -1,25 +1,27 @@
+"""Mask augmentation hides further values in rows, by column of the user's table."""
+
 import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.missingness import MaskAugmentation, univariate_importance
+from stablemiss.missingness import MaskAugmentation
 from stablemiss.seeding import to_rng
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_columns_of_one_group_go_together_in_four_of_five_rows(seed):
+def test_columns_of_one_group_are_hidden_together_in_four_of_five_rows(seed):
     rng = to_rng(seed)
     keep = MaskAugmentation.of([0, 1, 1, 1, 4, 4]).keep(5000, rng)
     assert (keep[:, 1] == keep[:, 2]).all()
     assert (keep[:, 4] == keep[:, 5]).all()
     assert (keep[:, 0] != keep[:, 1]).any()
-    # With rate u ~ U(0, 1) a cell survives with probability 1 - 0.8 / 2, and three groups all do with
+    # With rate u ~ U(0, 1) a value stays observed with probability 1 - 0.8 / 2, and three groups all do with
     # probability 0.2 + 0.8 E[(1 - u)^3] = 0.4.
     assert keep.mean() == pytest.approx(0.6, abs=0.02)
     assert keep.all(axis=1).mean() == pytest.approx(0.4, abs=0.03)
 
 
-def test_copies_keep_the_rows_themselves_first_and_their_targets_and_weights():
+def test_copies_start_with_the_unchanged_rows_and_repeat_targets_and_weights():
     mask = to_rng(1).uniform(size=(50, 4)) < 0.8
     data = MaskedData.of(np.ones((50, 4)), mask, np.arange(50.0)[:, None], np.arange(1.0, 51.0))
     copies = MaskAugmentation.of(data.groups).copies(data, 3, to_rng(0))
@@ -32,42 +34,27 @@ def test_copies_keep_the_rows_themselves_first_and_their_targets_and_weights():
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_telling_columns_are_lost_alone_more_often_than_others(seed):
+def test_informative_columns_are_hidden_alone_more_often_than_others(seed):
     augmentation = MaskAugmentation.of(np.arange(10), importance=[100.0, *[1.0] * 9])
-    lost = ~augmentation.keep(20000, to_rng(seed))
-    alone = lost.sum(axis=1) == 1
-    assert lost[alone, 0].mean() > 3 * lost[alone, 1:].mean()
-    assert 0.3 < lost[:, 5].mean() < lost[:, 0].mean() < 0.6
+    hidden = ~augmentation.keep(20000, to_rng(seed))
+    alone = hidden.sum(axis=1) == 1
+    assert hidden[alone, 0].mean() > 3 * hidden[alone, 1:].mean()
+    assert 0.3 < hidden[:, 5].mean() < hidden[:, 0].mean() < 0.6
 
 
-def test_columns_that_stay_are_never_hidden():
-    may_go = np.array([True, False, True])
+def test_columns_that_may_not_vanish_are_never_hidden():
+    may_vanish = np.array([True, False, True])
     for importance in (None, [1.0, 5.0, 1.0]):
-        keep = MaskAugmentation.of([0, 1, 2], importance, may_go).keep(500, to_rng(0))
+        keep = MaskAugmentation.of([0, 1, 2], importance, may_vanish).keep(500, to_rng(0))
         assert keep[:, 1].all()
         assert not keep[:, [0, 2]].all()
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_columns_that_stand_in_for_each_other_are_both_relevant(seed):
-    rng = to_rng(seed)
-    y = rng.normal(size=400)
-    table = np.column_stack([np.exp(y), -(y**3), rng.normal(size=400), np.ones(400)])
-    table[::3, 0] = np.nan
-    found = univariate_importance(table, y, is_classes=False)
-    np.testing.assert_allclose(found[:2], 1.0)
-    assert found[2] < 0.05
-    assert found[3] == 0
-    by_class = univariate_importance(table, (y > 0).astype(int), is_classes=True)
-    assert (by_class[:2] > 0.7).all()
-    assert by_class[2] < 0.05
-
-
-def test_telling_columns_that_may_not_go_leave_their_places_to_the_others():
+def test_informative_columns_that_may_not_vanish_are_replaced_by_others():
     augmentation = MaskAugmentation.of(
-        range(6), importance=[9, 9, 9, 1, 1, 1], may_go=[False] * 3 + [True] * 3
+        range(6), importance=[9, 9, 9, 1, 1, 1], may_vanish=[False] * 3 + [True] * 3
     )
     keep = augmentation.keep(20000, to_rng(0))
     assert keep[:, :3].all()
-    # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three for those in which importance ones go first.
+    # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three for those in which informative ones are hidden first.
     assert 0.36 < 1 - keep[:, 3:].mean() < 0.48

@@ -26,7 +26,7 @@ def test_nested_things_are_described_all_the_way_down():
     @dataclass
     class Part:
         widths: tuple[int, ...] = (3, 4)
-        learnt: object = field(default=None, repr=False)
+        fitted: object = field(default=None, repr=False)
 
     described = describe({"part": Part(), "other": object})
     assert described == {"part": {"class": "Part", "widths": [3, 4]}, "other": repr(object)}

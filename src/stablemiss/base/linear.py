@@ -47,7 +47,7 @@ class LinearPredictor(Predictor):
         self.use_mask = use_mask
         self.weight = weight
 
-    def outputs(self, values: Floats, mask: NDArray) -> Floats:
+    def _predict(self, values: Floats, mask: NDArray) -> Floats:
         return self.intercept + design(values, mask, self.means, self.use_mask) @ self.coefficients
 
     def state(self) -> dict[str, Any]:

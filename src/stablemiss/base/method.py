@@ -1,4 +1,4 @@
-"""The contract: a method is hyper-parameters and one function; a predictor is what it learnt."""
+"""The interface of all methods: a `Method` holds hyper-parameters, a `Predictor` is the fitted model."""
 
 from __future__ import annotations
 
@@ -12,32 +12,34 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from stablemiss.base.search_space import Space
-from stablemiss.data import Floats, MaskedData, hide
+from stablemiss.data import Bools, Floats, MaskedData, hide
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
 
 class Predictor(ABC):
-    """What a method learnt."""
+    """A fitted model: what `Method.fit` returns."""
 
     @final
     def predict(self, values: NDArray, mask: NDArray) -> Floats:
         """Raw outputs (n, d_output) for encoded rows.
 
+        This is the one place where hidden values are set to zero before a model reads them.
+
         Parameters
         ----------
         values : (n, d)
-            Encoded features. Cells where `mask` is 0 have no influence: they are zeroed here.
+            Encoded features. Values where `mask` is 0 have no influence and may be NaN.
         mask : (n, d)
             1 = observed.
         """
         mask = mask.astype(bool)
-        return self.outputs(hide(values, mask), mask)
+        return self._predict(hide(values, mask), mask)
 
     @abstractmethod
-    def outputs(self, values: Floats, mask: NDArray) -> Floats:
-        """Raw outputs for values that are already zero where hidden."""
+    def _predict(self, values: Floats, mask: Bools) -> Floats:
+        """Raw outputs (n, d_output) for values that are already zero where hidden."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -46,7 +48,7 @@ class Predictor(ABC):
     @classmethod
     @abstractmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The predictor that `state` described."""
+        """Build the predictor whose `state` this is."""
 
 
 class Method(BaseEstimator, ABC):
@@ -54,35 +56,46 @@ class Method(BaseEstimator, ABC):
 
     name: ClassVar[str]
     predictor: ClassVar[type[Predictor]]
-    # What is worth trying when the method is tuned; nothing by default.
+    # The search space for tuning; empty by default.
     space: ClassVar[Space] = {}
-    # Parameters with which it learns briefly and roughly: for first tries, and for tests of what does not
-    # depend on size.
+    # Hyper-parameters for a quick, rough fit: for first experiments, and for tests of properties that do not
+    # depend on the size of the model.
     brief: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> Predictor:
-        """Learn from `train`, decide when to stop and how large to be on `valid`.
+        """Fit to `train`; use `valid` for early stopping and for choosing the size of the model.
 
         Parameters
         ----------
         train, valid : MaskedData
             Encoded rows; the weights of both together have mean one.
         task : Task
-            What the targets mean and which loss counts.
+            Meaning of the targets, and the loss.
         rng : numpy Generator
             The only source of randomness.
         progress : Progress
-            Told what is going on.
+            Receives progress reports.
         """
 
 
-def check_at_least(method: object, **least: float) -> None:
-    """Raise if a parameter of `method` is below its bound, or no number of its kind.
+def check_at_least(method: object, **bounds: float) -> None:
+    """Raise ValueError if a parameter of `method` is below its lower bound or has the wrong type.
 
-    Where the bound is whole the parameter must be, too; else it must be finite.
+    A parameter whose bound is an integer must be an integer; otherwise it must be a finite number.
+
+    Parameters
+    ----------
+    method : object
+        Has the parameters as attributes.
+    **bounds : int or float
+        Parameter name → lower bound.
+
+    See Also
+    --------
+    check_widths : The same for layer widths.
 
     Examples
     --------
@@ -92,7 +105,7 @@ def check_at_least(method: object, **least: float) -> None:
     Traceback (most recent call last):
     ValueError: depth=2.5 must be a whole number; give at least 1.
     """
-    for name, bound in least.items():
+    for name, bound in bounds.items():
         value = getattr(method, name)
         if isinstance(bound, Integral):
             if not _is_whole(value):
@@ -104,7 +117,18 @@ def check_at_least(method: object, **least: float) -> None:
 
 
 def check_widths(method: object, *names: str) -> None:
-    """Raise if a parameter of `method` does not list the widths of layers, of which there may be none.
+    """Raise ValueError if a parameter of `method` is not a sequence of layer widths; it may be empty.
+
+    Parameters
+    ----------
+    method : object
+        Has the parameters as attributes.
+    *names : str
+        Parameters to check.
+
+    See Also
+    --------
+    check_at_least : The same for single numbers.
 
     Examples
     --------

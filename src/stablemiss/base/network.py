@@ -49,7 +49,7 @@ class NetworkPredictor(Predictor):
         self.network = network.cpu().double().eval()
         self.history = list(history)
 
-    def outputs(self, values: Floats, mask: NDArray) -> Floats:
+    def _predict(self, values: Floats, mask: NDArray) -> Floats:
         def predict_chunk(first: int) -> Tensor:
             chunk = slice(first, first + CHUNK)
             with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The scikit-learn face: fit, predict, save and load on tables with holes."""
+"""The scikit-learn estimators for tables with missing values, and saving and loading them."""
 
 from stablemiss.estimators.anymask import AnyMaskClassifier, AnyMaskRegressor
 from stablemiss.estimators.archive import ArchiveError

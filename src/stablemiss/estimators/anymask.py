@@ -1,4 +1,4 @@
-"""AnyMask by its own name: learn once, predict under any missingness."""
+"""AnyMask as scikit-learn estimators: fit once, predict under any missingness."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
+from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
 from stablemiss.data import Bools, Floats
 from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing
-from stablemiss.methods import AnyMask, Method
-from stablemiss.methods.anymask import MEMBERS, AnyMaskPredictor, Budget
+from stablemiss.methods import Method
 from stablemiss.tasks import Classification, Regression
 
-# How a column may be called.
-Name = str | int | np.integer
+# What a column may be identified by.
+Column = str | int | np.integer
 
 
 class _AnyMaskEstimator(MissingEstimator):
-    """What regressor and classifier share."""
+    """Parameters and helpers of regressor and classifier."""
 
     predictor_: AnyMaskPredictor
 
@@ -50,7 +49,7 @@ class _AnyMaskEstimator(MissingEstimator):
         self.max_one_hot = max_one_hot
         self.verbose = verbose
 
-    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
+    def _make_method(self, columns: Sequence[str] | None) -> Method:
         return AnyMask(
             self.budget,
             self.members,
@@ -62,59 +61,78 @@ class _AnyMaskEstimator(MissingEstimator):
         assert isinstance(self.method_, AnyMask)
         names = self.encoder_.names
         return {
-            f"column {place}" if names is None else names[place] for place in self.method_.never_missing or ()
+            f"column {position}" if names is None else names[position]
+            for position in self.method_.never_missing or ()
         }
 
-    def _answer(self, X: Any) -> tuple[Floats, Bools, Floats]:
-        """Values, mask and outputs for a user's table."""
-        values, mask = self._encoded(X)
-        return values, mask, self.predictor_.outputs(values, mask)
-
-    def _costs(self, X: Any, weight: Floats) -> dict[str, NDArray]:
-        """What `explain_missing` says, in squared errors; outputs count by their weights."""
-        values, mask = self._encoded(X)
-        expected = self.predictor_.expected_error(values, mask, self.encoder_.groups, weight)
+    def _explain_missing(self, values: Floats, mask: Bools, weight: Floats) -> dict[str, NDArray]:
+        """The result of `explain_missing` in squared errors, each output's multiplied by its weight."""
+        groups = self.encoder_.groups
+        expected = self.predictor_.expected_error(values, mask, groups, weight)
         error, complete = expected.error[:, 0], expected.complete[:, 0]
         columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
-        most_informative_missing = np.array(columns, dtype=object)[
-            np.unique(self.encoder_.groups)[expected.most_informative_missing]
-        ]
-        most_informative_missing[expected.most_informative_missing < 0] = None
+        index = expected.most_informative_missing
+        most_informative = np.array(columns, dtype=object)[np.unique(groups)[index]]
+        most_informative[index < 0] = None
         return {
             "error": error,
             "error_if_complete": complete,
-            "most_informative_missing": most_informative_missing,
+            "most_informative_missing": most_informative,
             "error_if_it_were_observed": np.maximum(error - expected.gain.max(axis=1), complete),
         }
 
 
 class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
-    """Predict one or several numbers from a table with holes, and do not mind when other holes come.
+    """Regression on tables with missing values that stays accurate when the missingness pattern changes \
+after training.
+
+    An ensemble of a Gaussian mixture, boosted trees and a network, all trained with augmented masks and
+    combined by stacking. Several numeric targets can be predicted at once.
 
     Parameters
     ----------
-    budget : "fast", "default" or "best"
+    budget : "fast", "default" or "best", default="default"
         How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 21 to 37 times as
-        long as a plain LightGBM; "best" fits three longer nets and takes several times as long again.
-    members : sequence of "mixture", "boosting", "net"
+        long as a plain LightGBM; "best" fits three longer networks and takes several times as long again.
+    members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out saves its time; `explain_missing` needs the mixture.
-    may_vanish, never_missing : sequence of str or int, optional
-        Columns, by name or by position, that may go missing, or those that never do. Give one of the two, if
-        you know: the model then wastes nothing on absences that cannot happen. All may vanish by default.
-        A column in never_missing must be complete in `fit`; should it be missing later, there is a warning.
-    validation_fraction, random_state, allow_missing_columns, max_one_hot, verbose
-        As in `MissingRegressor`.
-    on_unseen_missing : "warn", "raise" or "ignore"
-        What to do about columns that were never missing in training. Ignored by default, except for those in
-        never_missing: this is what the model was made for.
+    may_vanish : sequence of str or int, default=None
+        Columns, by name or position, that may go missing. If they are known, the model does not spend
+        capacity on masks that cannot occur. None means all columns. Give `may_vanish` or `never_missing`, not
+        both.
+    never_missing : sequence of str or int, default=None
+        Columns, by name or position, that never go missing; all others may. They must be complete in `fit`,
+        and a warning is issued if one of them is missing later.
+    validation_fraction : float, default=0.15
+        Share of the rows held out for early stopping, stacking and calibration. Raising it makes weights and
+        intervals more precise and leaves fewer rows to train on.
+    random_state : None, int, RandomState or Generator, default=None
+        An int makes the fit reproducible. The process's global random state is never touched.
+    on_unseen_missing : "warn", "raise" or "ignore", default="ignore"
+        What `predict` does about missing values in a column that was never missing in training. Ignored by
+        default, except for columns in `never_missing`, because the model is trained for this case.
+    allow_missing_columns : bool, default=False
+        True lets `predict` accept tables that lack columns, which then count as missing in every row.
+    max_one_hot : int, default=12
+        Text columns with at most this many categories are one-hot encoded, others are target encoded.
+        Raising it keeps categories apart exactly and makes the encoded table wider.
+    verbose : bool, default=False
+        Show a progress bar during `fit`.
 
     Attributes
     ----------
     n_features_in_ : int
+        Columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
-        Only where the table had column names.
+        Names of these columns; only if the table had column names.
     n_outputs_ : int
         Numbers predicted per row.
+
+    See Also
+    --------
+    AnyMaskClassifier : The same for classes.
+    MissingRegressor : Any other method of the library.
+    StableMissRegressor : The method of the paper.
 
     Examples
     --------
@@ -128,21 +146,21 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
     """
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
-        """Intervals that hold the truth with probability `coverage` whatever is missing.
+        """Prediction intervals that contain the target with probability `coverage` under any mask.
 
-        They widen where importance columns are missing: calibrated on held-out rows under many masks, by the
-        number of missing columns and by how large errors are where these cells are observed.
+        Intervals widen where informative columns are missing. They are calibrated on held-out rows under many
+        masks, by the number of missing columns and by the size of the errors given the observed values.
 
         Parameters
         ----------
         X : table (n, n_features)
             As in `predict`.
-        coverage : float between 0 and 1
+        coverage : float between 0 and 1, default=0.9
             Raising it widens the intervals.
 
         Returns
         -------
-        (n, 2), lower and upper bounds; (n, n_outputs, 2) if the target had several columns
+        (n, 2) lower and upper bounds, or (n, n_outputs, 2) if the target had several columns
 
         Examples
         --------
@@ -154,13 +172,13 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         >>> bool(3 * narrow < wide)
         True
         """
-        values, mask, outputs = self._answer(X)
-        bounds = self.predictor_.spread.interval(values, mask, outputs, coverage)
+        values, mask = self._encode(X)
+        bounds = self.predictor_.predict_interval(values, mask, coverage)
         decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
         return np.stack(decoded, axis=-1)
 
     def explain_missing(self, X: Any) -> dict[str, NDArray]:
-        """For each row, what its holes cost: the error to expect, and which missing column costs most.
+        """For each row, the expected error and the missing column that would reduce it most.
 
         Parameters
         ----------
@@ -169,12 +187,12 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
 
         Returns
         -------
-        dict of (n,) arrays, ready to become a data frame
-            "error": RMSE to expect of the prediction (over all outputs, in the target's units).
+        dict of (n,) arrays, from which a data frame can be made
+            "error": expected RMSE of the prediction (over all outputs, in the target's units).
             "error_if_complete": the same if nothing were missing.
-            "most_informative_missing": the missing column whose value would lower the error most, by name (by position in
-            tables without names); None where none is missing, or none would help.
-            "error_if_it_were_observed": RMSE to expect if that column alone were seen.
+            "most_informative_missing": the missing column whose value would reduce the error most, by name
+            (by position for tables without names); None if nothing is missing, or no value would help.
+            "error_if_it_were_observed": expected RMSE if only that column were observed in addition.
 
         Examples
         --------
@@ -184,42 +202,66 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["most_informative_missing"].tolist()
         [0, 1]
         """
-        check_is_fitted(self)
+        values, mask = self._encode(X)
         assert isinstance(self.task_, Regression)
-        found = self._costs(X, self.task_.scale**2 / self.n_outputs_)
+        explanation = self._explain_missing(values, mask, self.task_.scale**2 / self.n_outputs_)
         return {
-            name: cells if name == "most_informative_missing" else np.sqrt(cells)
-            for name, cells in found.items()
+            name: column if name == "most_informative_missing" else np.sqrt(column)
+            for name, column in explanation.items()
         }
 
 
 class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
-    """Predict one of several classes from a table with holes, and do not mind when other holes come.
+    """Classification on tables with missing values that stays accurate when the missingness pattern changes \
+after training.
+
+    An ensemble of Gaussian mixtures, boosted trees and a network, all trained with augmented masks and
+    combined by stacking.
 
     Parameters
     ----------
-    budget : "fast", "default" or "best"
+    budget : "fast", "default" or "best", default="default"
         How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 21 to 37 times as
-        long as a plain LightGBM; "best" fits three longer nets and takes several times as long again.
-    members : sequence of "mixture", "boosting", "net"
+        long as a plain LightGBM; "best" fits three longer networks and takes several times as long again.
+    members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out saves its time; `explain_missing` needs the mixture.
-    may_vanish, never_missing : sequence of str or int, optional
-        Columns, by name or by position, that may go missing, or those that never do. Give one of the two, if
-        you know: the model then wastes nothing on absences that cannot happen. All may vanish by default.
-        A column in never_missing must be complete in `fit`; should it be missing later, there is a warning.
-    validation_fraction, random_state, allow_missing_columns, max_one_hot, verbose
-        As in `MissingClassifier`.
-    on_unseen_missing : "warn", "raise" or "ignore"
-        What to do about columns that were never missing in training. Ignored by default, except for those in
-        never_missing: this is what the model was made for.
+    may_vanish : sequence of str or int, default=None
+        Columns, by name or position, that may go missing. If they are known, the model does not spend
+        capacity on masks that cannot occur. None means all columns. Give `may_vanish` or `never_missing`, not
+        both.
+    never_missing : sequence of str or int, default=None
+        Columns, by name or position, that never go missing; all others may. They must be complete in `fit`,
+        and a warning is issued if one of them is missing later.
+    validation_fraction : float, default=0.15
+        Share of the rows held out, stratified by class, for early stopping, stacking and calibration. Raising
+        it makes weights and sets more precise and leaves fewer rows to train on.
+    random_state : None, int, RandomState or Generator, default=None
+        An int makes the fit reproducible. The process's global random state is never touched.
+    on_unseen_missing : "warn", "raise" or "ignore", default="ignore"
+        What `predict` does about missing values in a column that was never missing in training. Ignored by
+        default, except for columns in `never_missing`, because the model is trained for this case.
+    allow_missing_columns : bool, default=False
+        True lets `predict` accept tables that lack columns, which then count as missing in every row.
+    max_one_hot : int, default=12
+        Text columns with at most this many categories are one-hot encoded, others are target encoded.
+        Raising it keeps categories apart exactly and makes the encoded table wider.
+    verbose : bool, default=False
+        Show a progress bar during `fit`.
 
     Attributes
     ----------
     classes_ : (n_classes,) array
-        The labels, sorted; the order of the columns of `predict_proba`.
+        The sorted labels, in the order of the columns of `predict_proba`.
     n_features_in_ : int
+        Columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
-        Only where the table had column names.
+        Names of these columns; only if the table had column names.
+
+    See Also
+    --------
+    AnyMaskRegressor : The same for numeric targets.
+    MissingClassifier : Any other method of the library.
+    StableMissClassifier : The method of the paper.
 
     Examples
     --------
@@ -233,15 +275,15 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
     """
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Bools:
-        """Sets of classes that hold the true one with probability `coverage`, whatever is missing.
+        """Sets of classes that contain the true one with probability `coverage` under any mask.
 
         Parameters
         ----------
         X : table (n, n_features)
             As in `predict`.
-        coverage : float between 0 and 1
+        coverage : float between 0 and 1, default=0.9
             Raising it makes the sets larger. They are never empty, so where the model is right more often
-            than that, they cover more.
+            than `coverage`, they cover more.
 
         Returns
         -------
@@ -255,14 +297,14 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         >>> model.predict_set([[2.0, 0.0], [None, 0.0]]).sum(axis=1).tolist()
         [1, 2]
         """
-        _, _, outputs = self._answer(X)
+        values, mask = self._encode(X)
         assert isinstance(self.task_, Classification)
-        return self.predictor_.spread.sets(self.task_.probabilities(outputs), coverage)
+        return self.predictor_.predict_set(values, mask, self.task_, coverage)
 
     def explain_missing(self, X: Any) -> dict[str, NDArray]:
-        """For each row, what its holes cost: the error to expect, and which missing column costs most.
+        """For each row, the expected error and the missing column that would reduce it most.
 
-        Errors are Brier scores, summed over the classes: 0 is sure and right, 2 sure and wrong.
+        Errors are Brier scores, summed over the classes: 0 is certain and right, 2 is certain and wrong.
 
         Parameters
         ----------
@@ -271,36 +313,42 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
 
         Returns
         -------
-        dict of (n,) arrays, ready to become a data frame
-            "error": Brier score to expect of the probabilities.
+        dict of (n,) arrays, from which a data frame can be made
+            "error": expected Brier score of the probabilities.
             "error_if_complete": the same if nothing were missing.
-            "most_informative_missing": the missing column whose value would lower the error most, by name (by position in
-            tables without names); None where none is missing, or none would help.
-            "error_if_it_were_observed": Brier score to expect if that column alone were seen.
+            "most_informative_missing": the missing column whose value would reduce the error most, by name
+            (by position for tables without names); None if nothing is missing, or no value would help.
+            "error_if_it_were_observed": expected Brier score if only that column were observed in addition.
         """
-        check_is_fitted(self)
-        return self._costs(X, np.ones(len(self.classes_)))
+        values, mask = self._encode(X)
+        return self._explain_missing(values, mask, np.ones(len(self.classes_)))
 
 
 def _positions(
-    parameter: str, chosen: Sequence[str | int] | None, columns: Sequence[str] | None
+    parameter: str, columns: Sequence[str | int] | None, names: Sequence[str] | None
 ) -> list[int] | None:
-    """Columns by name or position as positions."""
-    if chosen is None:
+    """Positions of columns given by name or position.
+
+    Parameters
+    ----------
+    parameter : str
+        Name of the parameter, for error messages.
+    columns : sequence of str or int, or None
+        Its value.
+    names : sequence of str or None
+        Column names of the table.
+    """
+    if columns is None:
         return None
-    if isinstance(chosen, str):
-        raise ValueError(f"{parameter} must be a list of columns, such as [{chosen!r}], but is {chosen!r}.")
-    strange = [name for name in chosen if isinstance(name, bool | np.bool_) or not isinstance(name, Name)]
-    if strange:
-        raise ValueError(f"{parameter} must hold names or positions of columns, but holds {strange[0]!r}.")
-    absent = [name for name in chosen if isinstance(name, str) and name not in (columns or ())]
+    if isinstance(columns, str):
+        raise ValueError(f"{parameter} must be a list of columns, such as [{columns!r}]; got {columns!r}.")
+    invalid = [c for c in columns if isinstance(c, bool | np.bool_) or not isinstance(c, Column)]
+    if invalid:
+        raise ValueError(f"{parameter} must hold names or positions of columns; got {invalid[0]!r}.")
+    absent = [column for column in columns if isinstance(column, str) and column not in (names or ())]
     if absent:
-        raise ValueError(
-            f"{parameter} names {', '.join(map(repr, absent))}, but the table has "
-            + (
-                f"the columns {', '.join(map(repr, columns))}."
-                if columns
-                else "no column names; give positions."
-            )
+        available = (
+            f"the columns {', '.join(map(repr, names))}" if names else "no column names; give positions"
         )
-    return [list(columns or ()).index(name) if isinstance(name, str) else int(name) for name in chosen]
+        raise ValueError(f"{parameter} names {', '.join(map(repr, absent))}, but the table has {available}.")
+    return [list(names or ()).index(c) if isinstance(c, str) else int(c) for c in columns]

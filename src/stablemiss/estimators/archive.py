@@ -1,8 +1,8 @@
-"""The model file: one safetensors file, arrays as tensors and everything else as JSON. Nothing is unpickled.
+"""The model file: safetensors with arrays as tensors and everything else as JSON. Nothing is unpickled.
 
-A *tree* is what gets stored: dictionaries with string keys, lists, tuples, strings, numbers, booleans, None
-and numpy arrays, nested as one likes. The file's header holds four texts: the format's name and version, the
-tree as JSON with references to the tensors, and a checksum over all of it.
+What is stored is a *tree*: dictionaries with string keys, lists, tuples, strings, numbers, booleans, None and
+numpy arrays, nested arbitrarily. The file's header holds four strings: the name and version of the format,
+the tree as JSON with references to the tensors, and a checksum over all of it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from stablemiss.writing import whole_file
 FORMAT = "stablemiss model"
 FORMAT_VERSION = 3
 
-# Texts longer than this (LightGBM's trees) become tensors of bytes: the header is meant to stay small.
-LONG_TEXT = 1000
+# Longer strings (LightGBM models) are stored as tensors of bytes, to keep the header small.
+MAX_TEXT = 1000
 
 Tensors = dict[str, NDArray]
 
 
 class ArchiveError(ValueError):
-    """A file is not a model that this version can read: foreign, damaged, edited or too new.
+    """A file is not a model that this version can read: another format, damaged or edited.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class ArchiveError(ValueError):
 
 
 def write_tree(path: Path, tree: Any) -> None:
-    """Store a tree at `path`, whole or not at all: a failed write leaves the earlier file as it was."""
+    """Write a tree to `path` atomically: a failed write leaves an existing file unchanged."""
     tensors: Tensors = {}
     document = json.dumps(pack(tree, tensors), ensure_ascii=False, allow_nan=False)
     header = {
@@ -55,12 +55,12 @@ def write_tree(path: Path, tree: Any) -> None:
         "document": document,
         "sha256": checksum(FORMAT_VERSION, document, tensors),
     }
-    with whole_file(path) as unfinished:
-        unfinished.write_bytes(save(tensors, metadata=header))
+    with whole_file(path) as temporary:
+        temporary.write_bytes(save(tensors, metadata=header))
 
 
 def read_tree(path: Path) -> Any:
-    """The tree stored at `path`; raises `ArchiveError` in a sentence if there is none that can be trusted."""
+    """Read the tree stored at `path`; raises `ArchiveError` if the file is not an intact model file."""
     if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}; check the path given to load_model.")
     if path.is_dir():
@@ -68,13 +68,13 @@ def read_tree(path: Path) -> Any:
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            # Other people's tensors may be of kinds that numpy does not know, and huge.
+            # Tensors in other files may be huge, or have types that numpy does not know.
             names = file.keys() if header.get("format") == FORMAT else []
             tensors = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, AttributeError, TypeError) as error:
         raise ArchiveError(
-            f"{str(path)!r} is not a stablemiss model, or was cut short on its way here ({error}). "
-            "Load a file that an estimator's save() wrote, or copy or save the model again."
+            f"{str(path)!r} is not a stablemiss model, or it is truncated ({error}). Load a file that an "
+            "estimator's save() wrote, or copy or save the model again."
         ) from error
     if header.get("format") != FORMAT:
         raise ArchiveError(
@@ -84,13 +84,13 @@ def read_tree(path: Path) -> Any:
     version = header.get("format_version", "")
     if version.isdecimal() and int(version) > FORMAT_VERSION:
         raise ArchiveError(
-            f"{str(path)!r} was saved by a newer stablemiss (format {version}; this one reads up to "
-            f"{FORMAT_VERSION}). Update stablemiss to load it."
+            f"{str(path)!r} was saved by a newer version of stablemiss (format {version}; this version reads "
+            f"format {FORMAT_VERSION}). Update stablemiss to load it."
         )
     if version.isdecimal() and int(version) < FORMAT_VERSION:
         raise ArchiveError(
-            f"{str(path)!r} was saved by an older stablemiss (format {version}; this one reads "
-            f"{FORMAT_VERSION}). Fit and save the model again, or install the version that saved it."
+            f"{str(path)!r} has an earlier format ({version}; this version of stablemiss reads format "
+            f"{FORMAT_VERSION}), so the model must be fitted and saved again."
         )
     document = header.get("document", "")
     if version != str(FORMAT_VERSION) or header.get("sha256") != checksum(FORMAT_VERSION, document, tensors):
@@ -102,15 +102,15 @@ def read_tree(path: Path) -> Any:
         return unpack(json.loads(document), tensors)
     except ArchiveError:
         raise
-    except Exception as error:  # A checksum can be right for a document that makes no sense, in any way.
+    except Exception as error:  # A document can have a valid checksum and still be malformed in any way.
         raise ArchiveError(
-            f"{str(path)!r} is laid out like a stablemiss model, but its content makes no sense ({error!r}). "
+            f"{str(path)!r} has the format of a stablemiss model, but its content is invalid ({error!r}). "
             "Load a file that an estimator's save() wrote."
         ) from error
 
 
 def checksum(version: int, document: str, tensors: Tensors) -> str:
-    """SHA-256 over all that a file says: names, types, shapes and contents."""
+    """SHA-256 over everything in a file: names, types, shapes and contents."""
     digest = hashlib.sha256(f"{version}\n{document}".encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name} {tensor.dtype.str} {tensor.shape}\n".encode())
@@ -119,10 +119,10 @@ def checksum(version: int, document: str, tensors: Tensors) -> str:
 
 
 def pack(tree: Any, tensors: Tensors) -> Any:
-    """JSON for a tree; its arrays and long texts are added to `tensors`.
+    """Convert a tree to JSON; its arrays and long strings are added to `tensors`.
 
-    Plain values and lists stand for themselves. Everything else is an object with one key that says what it
-    is, for instance ``{"tuple": [1, 2]}`` or ``{"array": "0"}``.
+    Plain values and lists are stored as they are. Everything else is an object whose single key is its type,
+    for instance ``{"tuple": [1, 2]}`` or ``{"array": "0"}``.
     """
     if isinstance(tree, np.generic):
         tree = tree.item()
@@ -131,7 +131,7 @@ def pack(tree: Any, tensors: Tensors) -> Any:
     if isinstance(tree, float):
         return tree if math.isfinite(tree) else {"float": str(tree)}
     if isinstance(tree, str):
-        if len(tree) <= LONG_TEXT:
+        if len(tree) <= MAX_TEXT:
             return tree
         return {"text": _add(np.frombuffer(tree.encode(), dtype=np.uint8), tensors)}
     if isinstance(tree, list):
@@ -141,22 +141,22 @@ def pack(tree: Any, tensors: Tensors) -> Any:
     if isinstance(tree, dict) and all(isinstance(key, str) for key in tree):
         return {"dict": {key: pack(item, tensors) for key, item in tree.items()}}
     if isinstance(tree, np.ndarray) and tree.dtype.kind in "biuf":
-        # Products of matrices round differently in another memory order, so the order is kept.
+        # Matrix products round differently in another memory order, so the order is preserved.
         if tree.flags.f_contiguous and not tree.flags.c_contiguous:
             return {"columnwise": _add(tree.T, tensors)}
         return {"array": _add(tree, tensors)}
     if isinstance(tree, np.ndarray) and tree.dtype.kind in "UO":
         items = [pack(item, tensors) for item in tree.ravel().tolist()]
         return {"objects": {"dtype": tree.dtype.str, "shape": list(tree.shape), "items": items}}
-    what = f"array of {tree.dtype}" if isinstance(tree, np.ndarray) else type(tree).__name__
+    kind = f"array of {tree.dtype}" if isinstance(tree, np.ndarray) else type(tree).__name__
     raise TypeError(
-        f"A model file cannot hold this {what}: it takes dictionaries with text keys, lists, "
-        "tuples, text, numbers, booleans, None and arrays of them."
+        f"A model file cannot store this {kind}; it can store dictionaries with string keys, lists, tuples, "
+        "strings, numbers, booleans, None and arrays of them."
     )
 
 
 def unpack(node: Any, tensors: Tensors) -> Any:
-    """The tree that `pack` turned into `node` and `tensors`."""
+    """Convert the result of `pack` back to a tree."""
     if isinstance(node, list):
         return [unpack(item, tensors) for item in node]
     if not isinstance(node, dict):
@@ -180,11 +180,11 @@ def unpack(node: Any, tensors: Tensors) -> Any:
             for position, item in enumerate(content["items"]):
                 flat[position] = unpack(item, tensors)
             return flat.reshape(content["shape"])
-    raise ArchiveError(f"A model file holds a {kind!r}, which this version of stablemiss does not know.")
+    raise ArchiveError(f"The model file contains a {kind!r}, which this version of stablemiss cannot read.")
 
 
 def _add(array: NDArray, tensors: Tensors) -> str:
-    """Add an array under the next free name, laid out row by row: safetensors stores memory as it lies."""
+    """Add an array under the next free name, in C order, because safetensors stores memory as it is."""
     name = str(len(tensors))
     tensors[name] = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
     return name

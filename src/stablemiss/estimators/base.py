@@ -1,4 +1,4 @@
-"""What every estimator does: read the table, choose the rows, encode, let the method learn, answer, save."""
+"""Base class of the estimators: read and encode the table, split the rows, fit the method, predict, save."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss import __version__
-from stablemiss.data import Bools, Floats, MaskedData, hide
+from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.encoding import TableEncoder, read_table
 from stablemiss.estimators.archive import ArchiveError, write_tree
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
@@ -30,10 +30,10 @@ OnUnseenMissing = Literal["warn", "raise", "ignore"]
 
 
 class UnseenMissingWarning(UserWarning):
-    """Rows to predict miss values, or hold unknown categories, in columns never missing in training.
+    """Values are missing, or categories are unknown, in columns that were never missing in training.
 
-    Nothing in training told the model what such a hole means, so its answers may be far off without any
-    other sign. Progress or sharpen it with ``on_unseen_missing="ignore"`` or ``"raise"``.
+    The model has not seen such rows in training, so its predictions may be inaccurate without any other sign.
+    Use ``on_unseen_missing="ignore"`` to silence the warning, or ``"raise"`` to turn it into an error.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class UnseenMissingWarning(UserWarning):
 
 
 class MissingEstimator(BaseEstimator, ABC):
-    """Base of the scikit-learn estimators of this package; subclasses say which method learns."""
+    """Base class of the scikit-learn estimators of this package; subclasses choose the method."""
 
     validation_fraction: float
     random_state: Any
@@ -59,27 +59,27 @@ class MissingEstimator(BaseEstimator, ABC):
     verbose: bool
 
     @abstractmethod
-    def _chosen_method(self, columns: Sequence[str] | None) -> Method:
-        """The method that learns, from this estimator's parameters.
+    def _make_method(self, columns: Sequence[str] | None) -> Method:
+        """The method to fit, from this estimator's parameters.
 
         Parameters
         ----------
-        columns : sequence of str, optional
-            Names of the table's columns, if it has names.
+        columns : sequence of str or None
+            Column names of the table, if it has any.
         """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from a table with holes.
+        """Fit to a table with missing values.
 
         Parameters
         ----------
         X : table (n, n_features)
             numpy, nested lists, pandas, polars or pyarrow. NaN, None, pd.NA and null all mean missing;
-            strings are categories. All-missing rows and columns are fine.
+            strings are categories. Rows and columns may be entirely missing.
         y : (n,) or, for regressors, (n, n_outputs)
             Targets, none of them missing.
-        sample_weight : (n,), optional
-            How much each row counts, not negative. A row of weight zero counts as absent.
+        sample_weight : (n,), default=None
+            Non-negative weight of each row. Rows of weight zero are ignored. None weights all rows equally.
 
         Returns
         -------
@@ -88,7 +88,7 @@ class MissingEstimator(BaseEstimator, ABC):
         self._check_parameters()
         rng = to_rng(self.random_state)
         table = read_table(X)
-        method = self._chosen_method(table.labels)
+        method = self._make_method(table.labels)
         weight = read_weight(sample_weight, table.n_rows)
         is_classifier = isinstance(self, ClassifierMixin)
         target = read_labels(y, table.n_rows) if is_classifier else read_numbers(y, table.n_rows)
@@ -96,10 +96,10 @@ class MissingEstimator(BaseEstimator, ABC):
         rows = np.flatnonzero(weight > 0)
         if len(rows) < 2:
             raise ValueError(
-                f"{type(self).__name__} needs at least 2 rows of positive weight, one to learn from and "
-                f"one to validate on, but got {len(rows)} sample. Pass more rows to fit."
+                f"{type(self).__name__} needs at least 2 rows of positive weight, one for training and one "
+                f"for validation, but got {len(rows)} sample. Pass more rows to fit."
             )
-        # Rows of weight zero end here: not even their holes may count as seen.
+        # Rows of weight zero are dropped here, so that their missing values do not count as seen either.
         table, target, weight = table.rows(rows), target[rows], weight[rows]
         strata = target if is_classifier else np.zeros(len(rows))
         train, valid = split_rows(strata, self.validation_fraction, rng)
@@ -108,41 +108,41 @@ class MissingEstimator(BaseEstimator, ABC):
             task = Classification.of(target)
             if task.d_output < 2:
                 raise ValueError(
-                    f"{type(self).__name__} needs at least 2 classes to tell apart, but the target holds "
-                    f"1 class: {task.classes.tolist()[0]!r}. Check which rows were chosen for fit."
+                    f"{type(self).__name__} needs at least 2 classes, but the target has 1 class: "
+                    f"{task.classes.tolist()[0]!r}. Check which rows were passed to fit."
                 )
         else:
             task = Regression.of(target[train], weight[train])
-        coded = task.encode(target)
+        encoded_target = task.encode(target)
         encoder = TableEncoder(self.max_one_hot)
-        values, mask = encoder.fit_transform(table, train, coded, task, rng)
-        data = MaskedData.of(values, mask, coded, weight, encoder.groups)
-        learn, judge = data.rows(train), data.rows(valid)
-        # Long tables are large: while the method learns, none but its own rows are held.
+        values, mask = encoder.fit_transform(table, train, encoded_target, task, rng)
+        data = MaskedData.of(values, mask, encoded_target, weight, encoder.groups)
+        train_data, valid_data = data.rows(train), data.rows(valid)
+        # Long tables are large: during the fit only the method's own rows stay in memory.
         del table, values, mask, data
         progress = ProgressBar() if self.verbose else NullProgress()
         try:
-            predictor = method.fit(learn, judge, task, rng, progress)
+            predictor = method.fit(train_data, valid_data, task, rng, progress)
         finally:
             progress.finish()
-        self._remember(method, encoder, task, predictor)
+        self._set_fitted(method, encoder, task, predictor)
         return self
 
     def predict(self, X: Any) -> NDArray:
-        """Predictions for a table with holes.
+        """Predict the target of each row.
 
         Parameters
         ----------
         X : table (n, n_features)
-            As in `fit`. Named columns are matched by name in any order. A column that was never missing in
-            training and is now does what `on_unseen_missing` says.
+            As in `fit`. Columns with names are matched by name, in any order. `on_unseen_missing` decides
+            what happens if a column that was never missing in training is missing now.
 
         Returns
         -------
         (n,) numbers or class labels; (n, n_outputs) if the target had several columns
         """
-        outputs = self._outputs(X)
-        return self.task_.decode(outputs)
+        values, mask = self._encode(X)
+        return self.task_.decode(self.predictor_.predict(values, mask))
 
     @available_if(lambda self: isinstance(self, ClassifierMixin))
     def predict_proba(self, X: Any) -> Floats:
@@ -153,9 +153,9 @@ class MissingEstimator(BaseEstimator, ABC):
         X : table (n, n_features)
             As in `predict`.
         """
-        outputs = self._outputs(X)
+        values, mask = self._encode(X)
         assert isinstance(self.task_, Classification)
-        return self.task_.probabilities(outputs)
+        return self.task_.probabilities(self.predictor_.predict(values, mask))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one file, without pickle; `load_model` reads it back.
@@ -163,7 +163,7 @@ class MissingEstimator(BaseEstimator, ABC):
         Parameters
         ----------
         path : path
-            The file to write. An earlier file there is replaced only when the new one is complete. A
+            The file to write. An existing file is replaced only when the new one is complete. A
             `random_state` that is a generator is stored as None.
         """
         check_is_fitted(self)
@@ -186,7 +186,7 @@ class MissingEstimator(BaseEstimator, ABC):
 
     @classmethod
     def _from_tree(cls, tree: dict[str, Any]) -> Self:
-        """The estimator that `save` stored."""
+        """Build the estimator that `save` stored."""
         estimator = cls(
             **{
                 name: from_description(stored["method"]) if "method" in stored else stored["value"]
@@ -194,7 +194,7 @@ class MissingEstimator(BaseEstimator, ABC):
             }
         )
         method = from_description(tree["method"])
-        estimator._remember(
+        estimator._set_fitted(
             method,
             TableEncoder.from_state(tree["encoder"]),
             task_from_state(tree["task"]),
@@ -202,7 +202,7 @@ class MissingEstimator(BaseEstimator, ABC):
         )
         return estimator
 
-    def _remember(self, method: Method, encoder: TableEncoder, task: Task, predictor: Predictor) -> None:
+    def _set_fitted(self, method: Method, encoder: TableEncoder, task: Task, predictor: Predictor) -> None:
         """Set the fitted attributes, after a fit or from a file."""
         self.method_, self.encoder_, self.task_, self.predictor_ = method, encoder, task, predictor
         self.n_features_in_ = encoder.n_features
@@ -215,13 +215,8 @@ class MissingEstimator(BaseEstimator, ABC):
         else:
             self.n_outputs_ = task.d_output
 
-    def _outputs(self, X: Any) -> Floats:
-        """Raw outputs of the predictor for a user's table."""
-        values, mask = self._encoded(X)
-        return self.predictor_.predict(values, mask)
-
-    def _encoded(self, X: Any) -> tuple[Floats, Bools]:
-        """Values and mask of a user's table, after all checks."""
+    def _encode(self, X: Any) -> tuple[Floats, Bools]:
+        """Values and mask of a user's table, after all checks; called directly by the public methods."""
         check_is_fitted(self)
         self._check_parameters()
         table = read_table(X)
@@ -229,40 +224,39 @@ class MissingEstimator(BaseEstimator, ABC):
             table, allow_missing_columns=self.allow_missing_columns, owner=type(self).__name__
         )
         self._warn_unseen_missing(mask)
-        return hide(values, mask), mask
+        return values, mask
 
     def _warn_unseen_missing(self, mask: Bools) -> None:
         columns = self.encoder_.unseen_missing(mask)
         if self.on_unseen_missing == "ignore":
-            promised = self._declared_never_missing()
-            columns = [column for column in columns if column in promised]
+            never_missing = self._declared_never_missing()
+            columns = [column for column in columns if column in never_missing]
         if not columns:
             return
         listed = ", ".join(repr(column) for column in columns)
         message = (
             "Values are missing, or categories unknown, in columns that were never missing when "
-            f"{type(self).__name__} was fitted: {listed}. It has not seen what their absence means, so "
-            "predictions for such rows may be far off. Fit with rows that miss them too, or set "
-            'on_unseen_missing="ignore" to accept this.'
+            f"{type(self).__name__} was fitted: {listed}. Predictions for such rows may be inaccurate. Fit "
+            'with rows in which they are missing, or set on_unseen_missing="ignore" to accept this.'
         )
         if self.on_unseen_missing == "raise":
             raise ValueError(message)
-        # Four frames up is the user's own call of predict.
-        warnings.warn(message, UnseenMissingWarning, stacklevel=5)
+        # This method, _encode, predict, and then the user's call of predict.
+        warnings.warn(message, UnseenMissingWarning, stacklevel=4)
 
     def _declared_never_missing(self) -> set[str]:
-        """Columns that the user said would always be there; their absence is never ignored."""
+        """Columns that the user declared as never missing; if they are missing, this is never ignored."""
         return set()
 
     def _check_parameters(self) -> None:
         if not 0 < self.validation_fraction < 1:
             raise ValueError(
-                "validation_fraction must lie between 0 and 1, for instance 0.15, but is "
+                "validation_fraction must lie between 0 and 1, for instance 0.15; got "
                 f"{self.validation_fraction!r}."
             )
         if self.on_unseen_missing not in ("warn", "raise", "ignore"):
             raise ValueError(
-                f'on_unseen_missing must be "warn", "raise" or "ignore", but is {self.on_unseen_missing!r}.'
+                f'on_unseen_missing must be "warn", "raise" or "ignore"; got {self.on_unseen_missing!r}.'
             )
 
     def __sklearn_tags__(self) -> Tags:
@@ -275,38 +269,38 @@ class MissingEstimator(BaseEstimator, ABC):
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as the archive can hold it: an index of pandas, say, as a list."""
+    """A parameter as the archive can store it: a pandas index, for example, as a list."""
     return value.tolist() if hasattr(value, "tolist") and not isinstance(value, np.ndarray) else value
 
 
 def to_method(method: str | Method) -> Method:
-    """A method from its name in METHODS, with default hyper-parameters, or a copy of itself."""
+    """A method with default hyper-parameters from its name in METHODS, or a copy of a given method."""
     if isinstance(method, Method):
         return clone(method)
     if isinstance(method, str) and method in METHODS:
         return METHODS[method]()
     raise ValueError(
-        f"method must be one of {', '.join(map(repr, METHODS))}, or a Method such as OLS(inputs='mask'), but "
-        f"is {method!r}."
+        f"method must be one of {', '.join(map(repr, METHODS))}, or a Method such as OLS(inputs='mask'); "
+        f"got {method!r}."
     )
 
 
 def describe(method: Method) -> dict[str, Any]:
-    """A method as the archive stores it: its name and its hyper-parameters."""
+    """Name and hyper-parameters of a method, as the archive stores it."""
     if METHODS.get(method.name) is not type(method):
         raise ValueError(
             f"{type(method).__name__} cannot be saved, because load_model only builds the methods in METHODS "
-            f"({', '.join(METHODS)}). Add it there, under its name {method.name!r}."
+            f"({', '.join(METHODS)}). Add it there as {method.name!r}."
         )
     return {"name": method.name, "parameters": method.get_params(deep=False)}
 
 
 def from_description(description: dict[str, Any]) -> Method:
-    """The method that `describe` described."""
+    """Build a method from the result of `describe`."""
     name = description["name"]
     if name not in METHODS:
         raise ArchiveError(
-            f"The model was fitted with the method {name!r}, which this stablemiss does not have; it has "
-            f"{', '.join(METHODS)}. Install the version that saved it."
+            f"The model was fitted with the method {name!r}, which this version of stablemiss does not have. "
+            f"Its methods are {', '.join(METHODS)}. Install the version that saved the model."
         )
     return METHODS[name](**description["parameters"])

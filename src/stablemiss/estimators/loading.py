@@ -1,4 +1,4 @@
-"""From a model file back to an estimator."""
+"""Loading an estimator from a model file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stablemiss.estimators.base import MissingEstimator
 from stablemiss.estimators.missing import MissingClassifier, MissingRegressor
 from stablemiss.estimators.stablemiss import StableMissClassifier, StableMissRegressor
 
-# A file names one of these; nothing else is ever built from it.
+# A file names one of these classes; no other class is ever instantiated.
 ESTIMATORS: dict[str, type[MissingEstimator]] = {
     estimator.__name__: estimator
     for estimator in (
@@ -27,10 +27,10 @@ ESTIMATORS: dict[str, type[MissingEstimator]] = {
 
 
 def load_model(path: str | os.PathLike[str]) -> MissingEstimator:
-    """The fitted estimator that `save` wrote to a file; its predictions are the same to the last bit.
+    """Load a fitted estimator from a file that `save` wrote; its predictions are bit-identical.
 
-    No code is run from the file and nothing is unpickled. Still, load only files from you trust: one
-    that was made to do harm can give wrong numbers, or stop or stall the process.
+    No code is run from the file and nothing is unpickled. Still, load only files from sources you trust: a
+    malicious file can give wrong predictions, or crash or stall the process.
 
     Parameters
     ----------
@@ -39,14 +39,19 @@ def load_model(path: str | os.PathLike[str]) -> MissingEstimator:
 
     Returns
     -------
-    MissingRegressor, MissingClassifier, StableMissRegressor or StableMissClassifier
+    AnyMaskRegressor, AnyMaskClassifier, MissingRegressor, MissingClassifier, StableMissRegressor or \
+StableMissClassifier
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If the file does not exist.
     ArchiveError
-        If the file is not a model, is damaged or edited, or was saved by a newer version.
+        If the file is not a model, is damaged or edited, or has another format version.
+
+    See Also
+    --------
+    AnyMaskRegressor.save : Writes such a file.
 
     Examples
     --------
@@ -63,15 +68,15 @@ def load_model(path: str | os.PathLike[str]) -> MissingEstimator:
     name = str(tree.get("estimator")) if isinstance(tree, dict) else "no estimator"
     if name not in ESTIMATORS:
         raise ArchiveError(
-            f"{str(path)!r} holds {name}, which this stablemiss does not have; it has "
-            f"{', '.join(ESTIMATORS)}. Install the version that saved it."
+            f"{str(path)!r} contains {name}, which this version of stablemiss does not have. Its estimators "
+            f"are {', '.join(ESTIMATORS)}. Install the version that saved the model."
         )
     try:
         return ESTIMATORS[name]._from_tree(tree)
     except ArchiveError:
         raise
-    except Exception as error:  # Whatever the parts of the model, LightGBM among them, make of their content.
+    except Exception as error:  # Any part of the model, LightGBM included, may reject its content.
         raise ArchiveError(
-            f"{str(path)!r} holds a {name} of stablemiss {tree.get('stablemiss')} that this stablemiss "
-            f"({__version__}) cannot rebuild ({error!r}). Install the version that saved it."
+            f"{str(path)!r} contains a {name} of stablemiss {tree.get('stablemiss')} that this version "
+            f"({__version__}) cannot rebuild ({error!r}). Install the version that saved the model."
         ) from error

@@ -1,4 +1,4 @@
-"""The rows of a fit: their targets and weights as arrays, and which of them learn and which validate."""
+"""Reading targets and sample weights, and splitting the rows into training and validation rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from stablemiss.seeding import Rng
 
 Indices = NDArray[np.int64]
 
-# pandas' own kinds of times are kinds of these.
-TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+# pandas' types of times are subclasses of these.
+TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 def read_numbers(y: Any, n_rows: int) -> Floats:
-    """A regressor's target: (n_rows,), or (n_rows, d_output) where several numbers are to be predicted."""
+    """Read the target of a regressor: (n_rows,), or (n_rows, d_output) for several numbers per row."""
     target = _to_array(y, n_rows)
     if target.dtype.kind == "O":
         target = np.where(missing_cells(target), np.nan, target)
@@ -30,30 +30,32 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
     for j, (cells, column) in enumerate(zip(np.atleast_2d(target.T), np.atleast_2d(numbers.T), strict=True)):
         try:
             if cells.dtype.kind in "mM":
-                raise ValueError("dates and durations are no plain numbers")
+                raise ValueError("dates and durations are not numbers")
             column[:] = cells.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The target of a regressor must be numeric, but the entries{_named(y, j)} cannot be read as "
-                f"numbers ({error}). Convert them, or use a classifier if they are classes."
+                f"numbers ({error}). Convert them to numbers, or use a classifier if they are classes."
             ) from error
     _check_finite(numbers, y)
     return numbers
 
 
 def read_labels(y: Any, n_rows: int) -> NDArray:
-    """A classifier's target, (n_rows,): labels of at least two classes."""
+    """Read the target of a classifier: labels (n_rows,)."""
     target = _to_array(y, n_rows)
     if target.ndim != 1:
         raise ValueError(
-            f"y should be a 1d array of labels, but has shape {target.shape}; fit one classifier per column."
+            f"y should be a 1d array of labels, but has shape {target.shape}. Fit one classifier per column."
         )
     _check_no_missing(missing_cells(target), y)
     _check_no_times(target, y)
     if target.dtype.kind == "O":
         are_texts = {isinstance(label, str) for label in target}
         if len(are_texts) > 1:
-            raise ValueError("The target mixes text with other labels; make all labels text, or all numbers.")
+            raise ValueError(
+                "The target mixes text with other labels. Convert all labels to text, or all to numbers."
+            )
         if are_texts == {False}:
             target = np.array(target.tolist())
     elif target.dtype.kind == "f":
@@ -63,37 +65,40 @@ def read_labels(y: Any, n_rows: int) -> NDArray:
 
 
 def read_weight(sample_weight: Any, n_rows: int) -> Floats:
-    """One finite number per row, not negative and not all zero."""
+    """Read sample weights (n_rows,): finite, non-negative and not all zero; ones if None."""
     if sample_weight is None:
         return np.ones(n_rows)
     weight = np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight must hold one number for each of the {n_rows} rows of X, but has shape "
+            f"sample_weight must have one number for each of the {n_rows} rows of X, but has shape "
             f"{weight.shape}."
         )
     if not np.isfinite(weight).all() or (weight < 0).any():
         row = int(np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))[0])
         raise ValueError(
-            f"sample_weight must be finite and not negative, but row {row} weighs {weight[row]}; give a row "
-            "to be ignored the weight 0."
+            f"sample_weight must be finite and non-negative, but that of row {row} is {weight[row]}. Use "
+            "weight 0 for rows to be ignored."
         )
     if not weight.any():
-        raise ValueError("The sample weights are all zero, so no row is left to learn from.")
+        raise ValueError(
+            "sample_weight must not be all zero, because no row is left to train on. Give some rows a "
+            "positive weight."
+        )
     return weight
 
 
 def split_rows(strata: NDArray, validation_fraction: float, rng: Rng) -> tuple[Indices, Indices]:
-    """Positions that learn and positions that validate, drawn at random and alike in every stratum.
+    """Positions of the training rows and of the validation rows, drawn at random and stratified.
 
     Parameters
     ----------
     strata : (n,)
-        Class of each row (all the same for regression). One row of each class always learns, so that a
-        rare class is known rather than validated; if every row is the only one of its class, all rows
-        both learn and validate.
+        Class of each row (all the same for regression). At least one row of each class is a training row,
+        so that no class is unknown to the model. If every row is the only one of its class, all rows are used
+        for both training and validation.
     validation_fraction : float in (0, 1)
-        Share that validates; at least one row does and at least one learns.
+        Share of validation rows; there is at least one validation row and one training row.
     rng : numpy Generator
     """
     n = len(strata)
@@ -101,26 +106,27 @@ def split_rows(strata: NDArray, validation_fraction: float, rng: Rng) -> tuple[I
     _, stratum, size = np.unique(strata[order], return_inverse=True, return_counts=True)
     rank = np.empty(n, dtype=np.int64)
     rank[np.argsort(stratum, kind="stable")] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
-    # Each stratum spreads its rows evenly over (0, 1), so the lowest share of all is that share of each.
-    place = (rank + rng.uniform(size=n)) / size[stratum]
+    # Each stratum spreads its rows evenly over (0, 1), so the lowest share overall is that share of each
+    # stratum.
+    quantile = (rank + rng.uniform(size=n)) / size[stratum]
     n_valid = min(max(1, round(validation_fraction * n)), n - len(size))
     if n_valid == 0:
         return np.arange(n), np.arange(n)
-    place[rank == size[stratum] - 1] = np.inf
+    quantile[rank == size[stratum] - 1] = np.inf
     is_valid = np.zeros(n, dtype=bool)
-    is_valid[order[np.argsort(place, kind="stable")[:n_valid]]] = True
+    is_valid[order[np.argsort(quantile, kind="stable")[:n_valid]]] = True
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
 
 
 def _to_array(y: Any, n_rows: int) -> NDArray:
-    """A target as a numpy array of `n_rows` rows; a single column becomes one-dimensional, with a warning."""
+    """Convert a target to an array of `n_rows` rows; a single column is flattened with a warning."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None.")
     frame = nw.from_native(y, allow_series=True, pass_through=True)
     target = frame.to_numpy() if isinstance(frame, nw.Series | nw.DataFrame) else np.asarray(y)
     if target.dtype.kind == "c":
         raise ValueError(
-            "Complex data not supported: the target is complex; fit its real and imaginary part."
+            "Complex data not supported: the target is complex. Fit its real and imaginary parts separately."
         )
     if target.ndim not in (1, 2) or (target.ndim == 2 and target.shape[1] == 0):
         raise ValueError(
@@ -133,8 +139,8 @@ def _to_array(y: Any, n_rows: int) -> NDArray:
         )
     if target.ndim == 2 and target.shape[1] == 1:
         warnings.warn(
-            "A column-vector y was passed when a 1d array was expected; it is taken as one target per row. "
-            "Pass y.ravel(), or one column of the frame, to keep this quiet.",
+            "A column-vector y was passed when a 1d array was expected; it is read as one target per row. "
+            "Pass y.ravel(), or one column of the frame, to avoid this warning.",
             DataConversionWarning,
             stacklevel=4,
         )
@@ -145,11 +151,11 @@ def _to_array(y: Any, n_rows: int) -> NDArray:
 def _check_no_times(labels: NDArray, y: Any) -> None:
     if labels.dtype.kind not in "mMO":
         return
-    example = next((label for label in labels if isinstance(label, TIMES)), None)
+    example = next((label for label in labels if isinstance(label, TIME_TYPES)), None)
     if example is not None:
         raise ValueError(
-            f"The labels{_named(y)} are dates, times or durations, such as {example}, and no classes. Turn "
-            "them into text if each is a class of its own, or into the classes that they stand for."
+            f"The labels{_named(y)} must be classes, but are dates, times or durations, such as {example}. "
+            "Convert them to text if each is a separate class, or to the classes that they stand for."
         )
 
 
@@ -158,8 +164,8 @@ def _check_finite(target: Floats, y: Any) -> None:
     if np.isinf(target).any():
         row, column = np.argwhere(np.isinf(target.reshape(len(target), -1)))[0]
         raise ValueError(
-            f"Input y contains infinity (first in row {row}{_named(y, column)}): no model can learn it. "
-            "Remove such rows or give them a finite target."
+            f"Input y contains infinity (first in row {row}{_named(y, column)}). Remove such rows or give "
+            "them a finite target."
         )
 
 
@@ -171,17 +177,17 @@ def _check_no_missing(missing: NDArray[np.bool_], y: Any) -> None:
     row, column = cells[0]
     if missing.all():
         raise ValueError(
-            f"Input y contains NaN and nothing else{_named(y)}: every target is missing, so there is nothing "
-            "to learn. Check which column holds the target."
+            f"Input y contains NaN and nothing else{_named(y)}: every target is missing. Check which column "
+            "holds the target."
         )
     raise ValueError(
         f"Input y contains NaN: the target is missing in {n_rows} of {len(missing)} rows (first in row {row}"
-        f"{_named(y, column)}). Rows without a target cannot be learnt from; remove them before fit."
+        f"{_named(y, column)}). Rows without a target cannot be used for training; remove them before fit."
     )
 
 
 def _named(y: Any, column: int = 0) -> str:
-    """Where a sentence about `y` can say which column of the user's that was."""
+    """The name of a column of `y` for use in a message; empty if it has no name."""
     frame = nw.from_native(y, allow_series=True, pass_through=True)
     name = frame.columns[column] if isinstance(frame, nw.DataFrame) else getattr(frame, "name", None)
     return f" of column {name!r}" if isinstance(name, str) and name else ""

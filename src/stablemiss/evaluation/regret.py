@@ -15,19 +15,12 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import train_test_split
 
+from stablemiss.anymask import univariate_importance
 from stablemiss.data import to_table
 from stablemiss.estimators import MissingClassifier, MissingRegressor
 from stablemiss.evaluation.scoring import TestSets, TestSetting, fit_and_score
 from stablemiss.methods import Boosting
-from stablemiss.missingness import (
-    MAR,
-    MCARIndependent,
-    MCARWindow,
-    Mechanism,
-    Only,
-    Outage,
-    univariate_importance,
-)
+from stablemiss.missingness import MAR, MCARIndependent, MCARWindow, Mechanism, Only, Outage
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.results import Record
 from stablemiss.results.provenance import describe, provenance

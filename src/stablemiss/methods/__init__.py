@@ -1,42 +1,77 @@
-"""Ways to predict from incomplete rows: one method, one file, one line in METHODS."""
+"""Ways to predict from incomplete rows: one method, one file, one line in the table below.
+
+Classes are imported on first access. That keeps ``import stablemiss.methods`` fast, and it lets `METHODS`
+list `AnyMask`, whose package is built on the methods here and therefore belongs to a layer above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from stablemiss.base.method import Method, Predictor
-from stablemiss.methods.anymask import AnyMask
-from stablemiss.methods.boosting import Boosting
-from stablemiss.methods.column_net import ColumnNet
-from stablemiss.methods.constant import Constant
-from stablemiss.methods.dwr import DWR
-from stablemiss.methods.em_mixture import EMMixture
-from stablemiss.methods.miwae import MIWAE
-from stablemiss.methods.neumiss import NeuMiss
-from stablemiss.methods.ols import OLS
-from stablemiss.methods.p_bigan import PBiGAN
-from stablemiss.methods.partial_vae import PartialVAE
-from stablemiss.methods.srdo import SRDO
-from stablemiss.methods.stablemiss import StableMiss
-from stablemiss.methods.stablemiss_plus import StableMissPlus
-from stablemiss.methods.stablenet import StableNet
 
-METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (
-        Constant,
-        OLS,
-        EMMixture,
-        Boosting,
-        NeuMiss,
-        PartialVAE,
-        MIWAE,
-        PBiGAN,
-        DWR,
-        SRDO,
-        StableNet,
-        StableMiss,
-        StableMissPlus,
-        ColumnNet,
-        AnyMask,
-    )
+if TYPE_CHECKING:
+    from stablemiss.anymask.method import AnyMask
+    from stablemiss.methods.boosting import Boosting
+    from stablemiss.methods.column_net import ColumnNet
+    from stablemiss.methods.constant import Constant
+    from stablemiss.methods.dwr import DWR
+    from stablemiss.methods.em_mixture import EMMixture
+    from stablemiss.methods.miwae import MIWAE
+    from stablemiss.methods.neumiss import NeuMiss
+    from stablemiss.methods.ols import OLS
+    from stablemiss.methods.p_bigan import PBiGAN
+    from stablemiss.methods.partial_vae import PartialVAE
+    from stablemiss.methods.srdo import SRDO
+    from stablemiss.methods.stablemiss import StableMiss
+    from stablemiss.methods.stablemiss_plus import StableMissPlus
+    from stablemiss.methods.stablenet import StableNet
+
+# Name of the method → module and class.
+_LOCATIONS = {
+    "constant": "stablemiss.methods.constant:Constant",
+    "ols": "stablemiss.methods.ols:OLS",
+    "em_mixture": "stablemiss.methods.em_mixture:EMMixture",
+    "boosting": "stablemiss.methods.boosting:Boosting",
+    "neumiss": "stablemiss.methods.neumiss:NeuMiss",
+    "partial_vae": "stablemiss.methods.partial_vae:PartialVAE",
+    "miwae": "stablemiss.methods.miwae:MIWAE",
+    "p_bigan": "stablemiss.methods.p_bigan:PBiGAN",
+    "dwr": "stablemiss.methods.dwr:DWR",
+    "srdo": "stablemiss.methods.srdo:SRDO",
+    "stablenet": "stablemiss.methods.stablenet:StableNet",
+    "stablemiss": "stablemiss.methods.stablemiss:StableMiss",
+    "stablemiss_plus": "stablemiss.methods.stablemiss_plus:StableMissPlus",
+    "column_net": "stablemiss.methods.column_net:ColumnNet",
+    "anymask": "stablemiss.anymask.method:AnyMask",
 }
+
+
+class _Methods(Mapping[str, type[Method]]):
+    """Read-only mapping from the name of a method to its class, imported on access."""
+
+    def __getitem__(self, name: str) -> type[Method]:
+        module, class_name = _LOCATIONS[name].split(":")
+        return getattr(import_module(module), class_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _LOCATIONS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_LOCATIONS)
+
+    def __len__(self) -> int:
+        return len(_LOCATIONS)
+
+    def __repr__(self) -> str:
+        return f"METHODS({', '.join(self)})"
+
+
+METHODS: Mapping[str, type[Method]] = _Methods()
+
+_NAMES = {location.split(":")[1]: name for name, location in _LOCATIONS.items()}
 
 __all__ = [
     "DWR",
@@ -58,3 +93,13 @@ __all__ = [
     "StableMissPlus",
     "StableNet",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _NAMES:
+        return METHODS[_NAMES[name]]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,4 +1,4 @@
-"""Gradient boosted trees (LightGBM), which take holes as they are; optionally on masked copies of rows."""
+"""Gradient boosted trees (LightGBM) with native missing values, optionally with mask augmentation."""
 
 from __future__ import annotations
 
@@ -17,77 +17,68 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
 
-# Tables of fewer cells use one thread. On them threads bring little, and while other processes keep the cores
-# busy, waiting for each other can take a hundred times as long as the work.
+# Tables with fewer cells use one thread. Threads gain little on them, and while other processes keep the
+# cores busy, waiting for each other can take a hundred times as long as the computation.
 MANY_CELLS = 500_000
-# Least fall of the validation loss, in variances of the target, for which trees go on from a start.
-SMALL_GAIN = 1e-4
-# Rows from which LightGBM finds its bins, its own default, and the most cells in them: it holds these at 12
-# bytes each beside the table.
-MOST_BINNED, MOST_BINNED_CELLS = 200_000, 8_000_000
+# Rows from which LightGBM builds its histogram bins (its own default), and the maximum number of cells in
+# them: LightGBM holds these at 12 bytes each in addition to the table.
+MAX_BINNED_ROWS, MAX_BINNED_CELLS = 200_000, 8_000_000
 
 
 class BoostingPredictor(Predictor):
-    """LightGBM models: one per output, or one alone for all classes.
+    """LightGBM models: one per output, or a single one for all classes.
 
-    `models` are LightGBM's own text, its safe format. Predictions always come from models read from text,
-    so a stored predictor and a fresh one are the same thing. Those that went on from another predictor's
-    outputs (`goes_on`) need these outputs to predict, too.
+    `models` holds LightGBM's own text format, which is safe to load. Predictions always use models read from
+    text, so a stored predictor and a fresh one are identical.
     """
 
-    def __init__(self, models: list[str], is_binary: bool, goes_on: bool = False):
+    def __init__(self, models: list[str], is_binary: bool):
         self.models = models
         self.is_binary = is_binary
-        self.goes_on = goes_on
         self.boosters = [lightgbm.Booster(model_str=text) for text in models]
 
-    def outputs(self, values: Floats, mask: NDArray, start: Floats | None = None) -> Floats:
-        added = self._added(_with_start(values, mask, start))
-        return added if start is None else start + added
-
-    def _added(self, holes: Floats) -> Floats:
-        n_threads = n_threads_for(holes)
-        raw = [
-            np.asarray(booster.predict(holes, raw_score=True, num_threads=n_threads))
-            for booster in self.boosters
-        ]
-        raw = [output.reshape(len(holes), -1) for output in raw]
-        # One log-odds for two classes: the first class is the reference.
-        return np.hstack([np.zeros((len(holes), 1)), *raw] if self.is_binary else raw)
+    def _predict(self, values: Floats, mask: Bools) -> Floats:
+        outputs = raw_scores(self.boosters, with_nan(values, mask))
+        # LightGBM returns one log-odds for two classes: the first class is the reference.
+        return np.hstack([np.zeros((len(values), 1)), outputs]) if self.is_binary else outputs
 
     def state(self) -> dict[str, Any]:
-        return {"models": self.models, "is_binary": self.is_binary, "goes_on": self.goes_on}
+        return {"models": self.models, "is_binary": self.is_binary}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state["models"], state["is_binary"], state["goes_on"])
+        return cls(state["models"], state["is_binary"])
 
 
 class Boosting(Method):
-    """Gradient boosted trees with LightGBM's native treatment of missing cells.
+    """Gradient boosted trees with LightGBM's native treatment of missing values.
 
-    Each split learns on which side missing cells belong. That is excellent for holes like those in
-    training and arbitrary for others: a column that was never missing has no learnt side. MaskAugmentation shows
-    the trees many more masks than the data has.
+    Each split learns to which side rows with a missing value go. This works very well for the missingness
+    seen in training and is arbitrary for any other: for a column that was never missing, no side was learnt.
+    Mask augmentation shows the trees many more masks than the data contain.
 
     Parameters
     ----------
-    masked_copies : int
-        How many masked copies of the rows join the untouched ones. In a augmented copy most rows draw a
-        rate between 0 and 1 and hide each observed column with that probability. 0 is plain LightGBM;
-        raising it costs time and memory in proportion and buys accuracy when the missingness changes.
-        About 6 is enough.
-    n_trees : int
-        Most boosting rounds. Early stopping usually ends sooner, so raising it mostly costs nothing.
-    learning_rate : float
-        Share of each tree's answer that is taken. Raising it needs fewer trees and loses some accuracy.
-    n_leaves : int
-        Leaves per tree. Raising it catches higher interactions and overfits small tables sooner.
-    min_rows_per_leaf : int
-        Fewest rows in a leaf; small tables use a tenth of their rows instead. Raising it smooths.
-    patience : int
-        Rounds without a better validation loss after which to stop. Raising it costs time and forgives a
-        noisy validation set.
+    masked_copies : int, default=0
+        Number of masked copies of the rows to add to the original ones. In a masked copy most rows draw a
+        rate between 0 and 1 and hide each observed column with that probability. 0 is plain LightGBM; raising
+        it costs time and memory in proportion and improves accuracy when the missingness changes. About 6 is
+        enough.
+    n_trees : int, default=2000
+        Maximum number of boosting rounds. Early stopping usually ends sooner, so raising it is mostly free.
+    learning_rate : float, default=0.05
+        Shrinkage of each tree. Raising it needs fewer trees and loses some accuracy.
+    n_leaves : int, default=31
+        Leaves per tree. Raising it captures higher-order interactions and overfits small tables sooner.
+    min_rows_per_leaf : int, default=20
+        Minimum number of rows in a leaf; small tables use a tenth of their rows instead. Raising it smooths.
+    patience : int, default=50
+        Rounds without a better validation loss after which training stops. Raising it costs time and makes
+        early stopping less sensitive to a noisy validation set.
+
+    See Also
+    --------
+    stablemiss.anymask.AnyMask : Combines boosting with a mixture and a network.
 
     Examples
     --------
@@ -126,13 +117,7 @@ class Boosting(Method):
         self.patience = patience
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
-    ) -> BoostingPredictor:
-        return self.fit_from(None, train, valid, task, rng, progress)
-
-    def fit_from(
         self,
-        start: Predictor | None,
         train: MaskedData,
         valid: MaskedData,
         task: Task,
@@ -140,118 +125,177 @@ class Boosting(Method):
         progress: Progress,
         n_threads: int | None = None,
     ) -> BoostingPredictor:
-        """`fit`, where the trees add to the outputs of `start`, if there is one, and may also split by them.
+        """As `Method.fit`.
 
-        For numbers only: densities of classes know the rows they were fitted to far too well to go on from.
-        The trees are the same for any number of threads.
+        Parameters
+        ----------
+        train, valid, task, rng, progress
+            As in `Method.fit`.
+        n_threads : int, default=None
+            Number of threads for large tables; None uses all that OpenMP may use. The trees do not depend on
+            it.
         """
-        if start is not None and isinstance(task, Classification):
-            raise ValueError(
-                "Trees go on from another predictor only for numbers, but the target is a class."
-            )
         check_at_least(self, masked_copies=0, n_trees=1, n_leaves=2, min_rows_per_leaf=1, patience=1)
         # Without validation rows the training rows decide when to stop, as in the other methods.
         valid = valid if len(valid) else train
-        # A leaf of twenty rows leaves nothing to split in a table of thirty.
-        min_rows = max(1, min(self.min_rows_per_leaf, len(train) // 10))
+        # The copies of a row are not new rows, so they do not count here.
+        min_rows = self.leaf_rows(len(train))
         if self.masked_copies > 0:
             augmentation = MaskAugmentation.of(train.groups)
             train, valid = (augmentation.copies(data, self.masked_copies, rng) for data in (train, valid))
-        params: dict[str, Any] = {
-            "learning_rate": self.learning_rate,
-            "num_leaves": self.n_leaves,
-            "min_data_in_leaf": min_rows,
-            "min_data_in_bin": min(3, min_rows),
-            "bin_construct_sample_cnt": min(MOST_BINNED, MOST_BINNED_CELLS // train.n_columns),
-            "seed": draw_seed(rng),
-            "num_threads": n_threads_for(train.values) or n_threads or 0,
-            # Together these make the trees independent of the number of threads.
-            "deterministic": True,
-            "force_col_wise": True,
-            "verbosity": -1,
-        }
-        parts = [_Part.of(data, start) for data in (train, valid)]
+        params = lightgbm_params(self, train, min_rows, rng, n_threads)
+        train_rows, valid_rows = TreeData.of(train), TreeData.of(valid)
         if not isinstance(task, Classification):
             params["objective"] = "regression"
-            outputs = range(task.d_output)
-            models = [self._boost(params, [part.output(k) for part in parts], progress) for k in outputs]
-            return BoostingPredictor(models, is_binary=False, goes_on=start is not None)
+            models = [
+                boost(self, params, train_rows.for_output(k), valid_rows.for_output(k), progress)
+                for k in range(task.d_output)
+            ]
+            return BoostingPredictor(models, is_binary=False)
         is_binary = task.d_output == 2
-        # LightGBM counts two classes as one number to predict.
+        # LightGBM predicts a single score for two classes.
         params |= {
             "objective": "binary" if is_binary else "multiclass",
             "num_class": 1 if is_binary else task.d_output,
         }
-        return BoostingPredictor([self._boost(params, parts, progress)], is_binary)
+        return BoostingPredictor([boost(self, params, train_rows, valid_rows, progress)], is_binary)
 
-    def _boost(self, params: dict[str, Any], parts: list[_Part], progress: Progress) -> str:
-        """Boost on one target until the validation loss no longer falls; the best model's text."""
-        train, valid = parts
-        data = lightgbm.Dataset(
-            train.holes, train.target, weight=train.weight, init_score=train.start, params=params
-        )
-        held_out = data.create_valid(
-            valid.holes, valid.target, weight=valid.weight, init_score=valid.start, params=params
-        )
+    def leaf_rows(self, n_rows: int) -> int:
+        """Minimum number of rows in a leaf for a table of `n_rows`.
 
-        def report(env: lightgbm.callback.CallbackEnv) -> None:
-            assert env.evaluation_result_list is not None
-            progress.update(env.iteration + 1, f"validation loss {env.evaluation_result_list[0][2]:.4g}")
-
-        progress.start("boosting", total=self.n_trees)
-        booster = lightgbm.train(
-            params,
-            data,
-            num_boost_round=self.n_trees,
-            valid_sets=[held_out],
-            callbacks=[
-                report,
-                lightgbm.early_stopping(
-                    self.patience,
-                    verbose=False,
-                    # A good start leaves little; without this, trees would go on for next to nothing.
-                    min_delta=0.0 if train.start is None else SMALL_GAIN,
-                ),
-            ],
-        )
-        progress.finish()
-        return booster.model_to_string(num_iteration=booster.best_iteration)
+        With twenty rows per leaf, a table of thirty rows could not be split at all.
+        """
+        return max(1, min(self.min_rows_per_leaf, n_rows // 10))
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Training or validation rows as LightGBM takes them."""
+class TreeData:
+    """Rows as LightGBM takes them.
 
-    holes: Floats
+    Attributes
+    ----------
+    table : (n, p)
+        NaN where missing.
+    target : (n,) or (n, d_output)
+    weight : (n,)
+    init_score : (n,) or (n, d_output), or None
+        Predictions to which the trees add; None starts from a constant.
+    """
+
+    table: Floats
     target: NDArray
     weight: Floats
-    start: Floats | None
+    init_score: Floats | None = None
 
     @classmethod
-    def of(cls, data: MaskedData, start: Predictor | None) -> _Part:
-        outputs = None if start is None else start.outputs(data.values, data.mask)
-        return cls(_with_start(data.values, data.mask, outputs), data.target, data.weight, outputs)
+    def of(cls, data: MaskedData) -> TreeData:
+        """Build from encoded rows."""
+        return cls(with_nan(data.values, data.mask), data.target, data.weight)
 
-    def output(self, k: int) -> _Part:
-        """For one of several numbers to predict."""
-        start = None if self.start is None else self.start[:, k].copy()
-        return replace(self, target=self.target[:, k], start=start)
+    def for_output(self, k: int) -> TreeData:
+        """The same rows with the k-th of several numeric targets."""
+        init_score = None if self.init_score is None else self.init_score[:, k].copy()
+        return replace(self, target=self.target[:, k], init_score=init_score)
 
 
-def _with_start(values: Floats, mask: Bools, start: Floats | None) -> Floats:
-    """NaN where hidden, followed by the outputs to start from, if there are any."""
-    if start is None:
-        return with_nan(values, mask)
-    holes = np.hstack([values, start])
-    holes[:, : values.shape[1]][~mask] = np.nan
-    return holes
+def lightgbm_params(
+    method: Boosting, train: MaskedData, min_rows: int, rng: Rng, n_threads: int | None = None
+) -> dict[str, Any]:
+    """Parameters of LightGBM that do not depend on the task.
+
+    Parameters
+    ----------
+    method : Boosting
+        The hyper-parameters.
+    train : MaskedData
+        Training rows, including masked copies.
+    min_rows : int
+        Minimum number of rows in a leaf.
+    rng : numpy Generator
+    n_threads : int, default=None
+        Number of threads for large tables; None uses all that OpenMP may use.
+    """
+    return {
+        "learning_rate": method.learning_rate,
+        "num_leaves": method.n_leaves,
+        "min_data_in_leaf": min_rows,
+        "min_data_in_bin": min(3, min_rows),
+        "bin_construct_sample_cnt": min(MAX_BINNED_ROWS, MAX_BINNED_CELLS // train.n_columns),
+        "seed": draw_seed(rng),
+        "num_threads": n_threads_for(train.values) or n_threads or 0,
+        # Together these make the trees independent of the number of threads.
+        "deterministic": True,
+        "force_col_wise": True,
+        "verbosity": -1,
+    }
+
+
+def boost(
+    method: Boosting,
+    params: dict[str, Any],
+    train: TreeData,
+    valid: TreeData,
+    progress: Progress,
+    min_delta: float = 0.0,
+) -> str:
+    """Boost on one target with early stopping; returns the best model as text.
+
+    Parameters
+    ----------
+    method : Boosting
+        Number of trees and patience.
+    params : dict
+        Parameters of LightGBM.
+    train, valid : TreeData
+    progress : Progress
+    min_delta : float, default=0.0
+        Smallest decrease of the validation loss that counts as an improvement. Raising it stops sooner.
+    """
+    train_set = lightgbm.Dataset(
+        train.table, train.target, weight=train.weight, init_score=train.init_score, params=params
+    )
+    valid_set = train_set.create_valid(
+        valid.table, valid.target, weight=valid.weight, init_score=valid.init_score, params=params
+    )
+
+    def report(env: lightgbm.callback.CallbackEnv) -> None:
+        assert env.evaluation_result_list is not None
+        progress.update(env.iteration + 1, f"validation loss {env.evaluation_result_list[0][2]:.4g}")
+
+    progress.start("boosting", total=method.n_trees)
+    early_stopping = lightgbm.early_stopping(method.patience, verbose=False, min_delta=min_delta)
+    booster = lightgbm.train(
+        params,
+        train_set,
+        num_boost_round=method.n_trees,
+        valid_sets=[valid_set],
+        callbacks=[report, early_stopping],
+    )
+    progress.finish()
+    return booster.model_to_string(num_iteration=booster.best_iteration)
+
+
+def raw_scores(boosters: list[lightgbm.Booster], table: Floats) -> Floats:
+    """Raw scores of all boosters side by side, (n, n_scores).
+
+    Parameters
+    ----------
+    boosters : list of lightgbm.Booster
+    table : (n, p)
+        NaN where missing.
+    """
+    n_threads = n_threads_for(table)
+    scores = [
+        np.asarray(booster.predict(table, raw_score=True, num_threads=n_threads)) for booster in boosters
+    ]
+    return np.hstack([score.reshape(len(table), -1) for score in scores])
 
 
 def n_threads_for(values: Floats) -> int:
-    """Threads for so many cells, as LightGBM counts them: 0 is all that OpenMP may use."""
+    """LightGBM's `num_threads` for a table of this size: 1, or 0 for all that OpenMP may use."""
     return 1 if values.size < MANY_CELLS else 0
 
 
 def with_nan(values: Floats, mask: Bools) -> Floats:
-    """LightGBM's own notation: NaN where hidden."""
+    """`values` with NaN wherever `mask` is False, as LightGBM expects."""
     return np.where(mask, values, np.nan)

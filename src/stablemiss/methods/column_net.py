@@ -1,4 +1,4 @@
-"""Augmented net: a network that sees its rows under ever new masks, and learns to fill what it does not see."""
+"""Column net: a network trained with mask augmentation, which also reconstructs the values hidden from it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from scipy.stats import norm
-from torch import Tensor
+from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor, check_at_least
 from stablemiss.base.network import NetworkPredictor
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import Floats, MaskedData
 from stablemiss.missingness import MaskAugmentation
-from stablemiss.networks import ColumnNetwork
-from stablemiss.networks.columns import D_CODE
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
@@ -25,57 +23,175 @@ from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages
 from stablemiss.training import to_device as find_device
 
-# Augmented copies of the validation rows by which the network is judged, and how often it is.
-VALID_COPIES, N_JUDGED = 3, 10
-# Fewest batches in a pass over the rows: small tables have small batches. Most batches: long ones have large.
+# Width of each column's embedding.
+D_EMBEDDING = 8
+# Masked copies of the validation rows, and how many times the validation loss is computed during training.
+VALID_COPIES, N_VALIDATIONS = 3, 10
+# Minimum number of batches in a pass over the rows, which gives small tables small batches, and the maximum,
+# which gives long tables large ones.
 MIN_BATCHES, MAX_BATCHES = 4, 1000
-# Most passes over the rows, as a share of the steps, so that small tables take less time than large ones.
+# Maximum number of passes over the rows, as a share of `steps`, so that small tables take less time.
 MAX_PASSES = 0.1
-# Multiplications in one pass of a batch up to which a second thread saves little.
+# Multiplications in the forward pass of a batch below which a second thread gains little.
 SMALL_STEP = 2**25
+# Total number of pieces over all columns, and the minimum for a column.
+MAX_PIECES, MIN_PIECES = 4096, 8
+
+
+class ColumnNetwork(nn.Module):
+    """Piecewise-linear embeddings of the columns, layers over all of them, and two heads.
+
+    With a single number per column a network bends only slowly along the column. Here each column is cut into
+    pieces at its quantiles, and a value is encoded by its position within each piece (Gorishniy et al. 2022).
+    A hidden value is replaced by a learnt embedding, and the mask is an input as well. One head predicts the
+    target, the other reconstructs the columns.
+
+    Parameters
+    ----------
+    edges : (d, n_pieces + 1) tensor
+        Ascending edges of the pieces of each column; equal edges make empty pieces.
+    scores : (d, n_pieces + 1) tensor
+        The score of each edge, such as its normal quantile. Values between edges have interpolated scores, so
+        that the scale of a column and its outliers do not matter.
+    d_output : int
+        Outputs of the prediction head.
+    width : int
+        Units of each hidden layer. More units fit more and cost more, with their square.
+    depth : int
+        Number of hidden layers.
+
+    Shape
+    -----
+    values (n, d), mask (n, d) → outputs (n, d_output)
+
+    Examples
+    --------
+    >>> edges = torch.linspace(-2, 2, 5).expand(3, 5)
+    >>> net = ColumnNetwork(edges, edges, d_output=2, width=16, depth=2)
+    >>> net(torch.zeros(4, 3), torch.ones(4, 3)).shape
+    torch.Size([4, 2])
+    """
+
+    inner_edges: Tensor
+    piece_start: Tensor
+    inverse_length: Tensor
+    first_score: Tensor
+    score_step: Tensor
+
+    def __init__(self, edges: Tensor, scores: Tensor, d_output: int, width: int, depth: int):
+        super().__init__()
+        d, n_edges = edges.shape
+        self.config = {"d_output": d_output, "width": width, "depth": depth}
+        length = edges[:, 1:] - edges[:, :-1]
+        self.register_buffer("inner_edges", edges[:, 1:-1].clone())
+        self.register_buffer("piece_start", edges[:, :-1].clone())
+        self.register_buffer("inverse_length", torch.where(length > 0, 1 / length.clamp_min(1e-12), 0.0))
+        self.register_buffer("first_score", scores[:, :-1].clone())
+        self.register_buffer("score_step", scores[:, 1:] - scores[:, :-1])
+        self.embedding = nn.Parameter(torch.randn(d, n_edges - 1, D_EMBEDDING) / math.sqrt(n_edges))
+        self.score_embedding = nn.Parameter(torch.randn(d, D_EMBEDDING) / math.sqrt(n_edges))
+        self.shift = nn.Parameter(torch.zeros(d, D_EMBEDDING))
+        self.missing_embedding = nn.Parameter(0.1 * torch.randn(d, D_EMBEDDING))
+        self.layers = nn.Sequential()
+        d_in = d * D_EMBEDDING + d
+        for _ in range(depth):
+            self.layers.append(nn.Linear(d_in, width))
+            self.layers.append(nn.SiLU())
+            d_in = width
+        self.prediction_head = nn.Linear(d_in, d_output)
+        self.reconstruction_head = nn.Linear(d_in, d)
+        with torch.no_grad():
+            self.prediction_head.weight.mul_(0.1)
+            self.prediction_head.bias.zero_()
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        return self.prediction_head(self._hidden(*self._locate(values), mask))
+
+    def predict_and_reconstruct(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs (n, d_output), reconstructed scores (n, d) of all values, and their true scores (n, d).
+
+        Neither outputs nor reconstructions depend on hidden values.
+        """
+        piece, position = self._locate(values)
+        hidden = self._hidden(piece, position, mask)
+        return self.prediction_head(hidden), self.reconstruction_head(hidden), self._scores(piece, position)
+
+    def _hidden(self, piece: Tensor, position: Tensor, mask: Tensor) -> Tensor:
+        """Output of the last hidden layer, (n, width)."""
+        # Along a piece the embedding of a value is linear, and it starts from the sum over all pieces before.
+        # One look-up replaces a product with all pieces. The score is linear along the piece as well, so that
+        # its embedding is part of the same look-up table.
+        embedding = self.embedding * (self.inverse_length > 0)[:, :, None]
+        score_embedding = self.score_embedding[:, None]
+        start = embedding.cumsum(dim=1) - embedding + self.first_score[:, :, None] * score_embedding
+        slope = embedding + self.score_step[:, :, None] * score_embedding
+        table = torch.cat([start + self.shift[:, None], slope], dim=2).flatten(0, 1)
+        looked_up = nn.functional.embedding(piece, table)
+        columns = torch.addcmul(
+            looked_up[..., :D_EMBEDDING], position[..., None], looked_up[..., D_EMBEDDING:]
+        )
+        columns = torch.where(mask[:, :, None] > 0, columns.relu(), self.missing_embedding)
+        return self.layers(torch.cat([columns.flatten(1), mask], dim=1))
+
+    def _locate(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Piece of each value, numbered through all columns, and the position in it, 0 to 1."""
+        d, n_pieces = self.piece_start.shape
+        piece = torch.searchsorted(self.inner_edges, values.T.contiguous(), right=True).T
+        piece = piece + n_pieces * torch.arange(d, device=values.device)
+        position = (values - self.piece_start.flatten()[piece]) * self.inverse_length.flatten()[piece]
+        return piece, position.clamp(0.0, 1.0)
+
+    def _scores(self, piece: Tensor, position: Tensor) -> Tensor:
+        return self.first_score.flatten()[piece] + position * self.score_step.flatten()[piece]
 
 
 class ColumnNetPredictor(NetworkPredictor):
-    """A trained `ColumnNetwork`, and how it was trained."""
+    """A trained `ColumnNetwork` and its training history."""
 
     kind = ColumnNetwork
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        parameters = {name: torch.tensor(part) for name, part in state["parameters"].items()}
-        d, n_pieces = parameters["start"].shape
+        parameters = {name: torch.tensor(array) for name, array in state["parameters"].items()}
+        d, n_pieces = parameters["piece_start"].shape
         with torch_randomness(np.random.default_rng(0)):
-            cuts = torch.zeros(d, n_pieces + 1)
-            network = ColumnNetwork(cuts, cuts, **state["config"])
+            edges = torch.zeros(d, n_pieces + 1)
+            network = ColumnNetwork(edges, edges, **state["config"])
         network.load_state_dict(parameters)
         return cls(network)
 
 
 class ColumnNet(Method):
-    """A network that meets every row under a new mask each time, and also learns to guess what was hidden.
+    """A network trained with a new mask for every row in every step, which also reconstructs hidden values.
 
-    To guess hidden cells teaches it which columns stand in for which others. On one split of King County
-    house sales that took the mean regret of a prototype from +3% to −4%.
+    Reconstructing hidden values teaches it which columns are redundant. On one split of King County house
+    sales this changed the mean regret of a prototype from +3% to −4%.
 
     Parameters
     ----------
-    width, depth : int
-        Units of each hidden layer, and their number. More fit more and take longer.
-    n_pieces : int
-        Pieces into which each column is cut. More follow finer steps; tables of many columns use fewer.
-    fill : float
-        How much guessing hidden cells counts beside predicting. 0 turns it off.
-    steps : int
-        Batches to learn from, each under new masks. More is better for long, because no row comes twice with
-        the same holes. Small tables take fewer.
-    learning_rate : float
-        Highest step size of the cycle.
-    weight_decay : float
-        Pull of matrices towards zero. More is smoother.
-    batch_size : int
-        Rows in a step. Steps count more than rows; tables above 128,000 rows use more.
-    device : str
+    width : int, default=256
+        Units of each hidden layer. More units fit more and take longer.
+    depth : int, default=3
+        Number of hidden layers. More layers fit more and take longer.
+    n_pieces : int, default=64
+        Pieces into which each column is cut. More pieces follow finer steps; wide tables use fewer.
+    fill : float, default=0.5
+        Weight of the reconstruction loss relative to the prediction loss. 0 turns reconstruction off.
+    steps : int, default=5000
+        Number of batches, each under new masks. Raising it helps for a long time, because no row is seen
+        twice with the same mask. Small tables use fewer.
+    learning_rate : float, default=3e-3
+        Maximum learning rate of the one-cycle schedule.
+    weight_decay : float, default=0.05
+        Weight decay of the matrices. More is smoother.
+    batch_size : int, default=128
+        Rows in a batch. The number of steps matters more; tables above 128,000 rows use larger batches.
+    device : str, default="auto"
         "cpu", "cuda" or "auto", for training.
+
+    See Also
+    --------
+    stablemiss.anymask.AnyMask : Combines this network with a mixture and boosting.
 
     Examples
     --------
@@ -123,26 +239,27 @@ class ColumnNet(Method):
         self.device = device
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
-    ) -> ColumnNetPredictor:
-        return self.fit_augmented(train, valid, task, MaskAugmentation.of(train.groups), rng, progress)
-
-    def fit_augmented(
         self,
         train: MaskedData,
         valid: MaskedData,
         task: Task,
-        augmentation: MaskAugmentation,
         rng: Rng,
         progress: Progress,
+        augmentation: MaskAugmentation | None = None,
     ) -> ColumnNetPredictor:
-        """`fit` with rows augmented in a way of the caller's."""
-        self._check()
+        """As `Method.fit`.
+
+        Parameters
+        ----------
+        train, valid, task, rng, progress
+            As in `Method.fit`.
+        augmentation : MaskAugmentation, default=None
+            Hides further values during training. None treats all columns alike.
+        """
+        check_at_least(self, width=1, depth=1, n_pieces=1, fill=0.0, steps=1, batch_size=1)
+        augmentation = augmentation or MaskAugmentation.of(train.groups)
         device = find_device(self.device)
-        pieces = int(np.clip(4096 // max(1, train.n_columns), 8, self.n_pieces))
-        edges, scores = (torch.from_numpy(part).float() for part in _quantiles(train, pieces))
-        with torch_randomness(rng):
-            network = ColumnNetwork(edges, scores, task.d_output, self.width, self.depth).to(device)
+        network = self._make_network(train, task, rng).to(device)
 
         def row_loss(rows: Rows) -> Tensor:
             return task.row_loss(network(rows.values, rows.mask), rows.target)
@@ -150,26 +267,24 @@ class ColumnNet(Method):
         def loss(batch: Rows) -> Tensor:
             keep = torch.from_numpy(augmentation.keep(len(batch), rng)).to(batch.mask)
             mask = batch.mask * keep
-            output, guess, score = network.all(batch.values, mask)
-            predicted = (batch.weight * task.row_loss(output, batch.target)).mean()
+            output, reconstruction, score = network.predict_and_reconstruct(batch.values, mask)
+            prediction_loss = (batch.weight * task.row_loss(output, batch.target)).mean()
             hidden = (batch.mask - mask) * batch.weight[:, None]
-            missed = (hidden * (guess - score).square()).sum() / hidden.sum().clamp_min(1e-6)
-            return predicted + self.fill * missed
+            squared_error = (hidden * (reconstruction - score).square()).sum()
+            return prediction_loss + self.fill * (squared_error / hidden.sum().clamp_min(1e-6))
 
         rows = Rows.of(train, device)
-        judged = augmentation.copies(valid if len(valid) else train, VALID_COPIES, rng)
-        judges = Rows.of(judged, device)
+        valid_copies = augmentation.copies(valid if len(valid) else train, VALID_COPIES, rng)
+        valid_rows = Rows.of(valid_copies, device)
         batch_size = self._rows_per_step(len(rows))
         n_batches = rows.n_batches(batch_size)
-        steps = min(self.steps, math.ceil(MAX_PASSES * self.steps) * n_batches)
-        passes_per_epoch = max(1, round(steps / N_JUDGED / n_batches))
-        epochs = max(1, round(steps / n_batches / passes_per_epoch))
+        epochs, passes_per_epoch = self._schedule(n_batches)
         stage = Stage(
             name=self.name,
             module=network,
             rows=rows,
             steps=[Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))],
-            score=lambda: mean_loss(row_loss, judges),
+            score=lambda: mean_loss(row_loss, valid_rows),
             batch_size=batch_size,
             max_epochs=epochs,
             patience=epochs,
@@ -180,38 +295,47 @@ class ColumnNet(Method):
         )
         return ColumnNetPredictor(network, run_stages([stage], rng, progress))
 
+    def _make_network(self, train: MaskedData, task: Task, rng: Rng) -> ColumnNetwork:
+        n_pieces = int(np.clip(MAX_PIECES // max(1, train.n_columns), MIN_PIECES, self.n_pieces))
+        edges, scores = (torch.from_numpy(array).float() for array in _quantiles(train, n_pieces))
+        with torch_randomness(rng):
+            return ColumnNetwork(edges, scores, task.d_output, self.width, self.depth)
+
+    def _schedule(self, n_batches: int) -> tuple[int, int]:
+        """Number of epochs, each followed by a validation, and of passes over the rows in an epoch."""
+        steps = min(self.steps, math.ceil(MAX_PASSES * self.steps) * n_batches)
+        passes_per_epoch = max(1, round(steps / N_VALIDATIONS / n_batches))
+        return max(1, round(steps / n_batches / passes_per_epoch)), passes_per_epoch
+
     def has_small_steps(self, train: MaskedData) -> bool:
-        """Whether a step on these rows is so small that one thread takes it best."""
-        into = train.n_columns * (D_CODE + 1) + (self.depth - 1) * self.width + train.n_columns
-        return self._rows_per_step(len(train)) * self.width * into < SMALL_STEP
+        """Whether a step on these rows is so small that a single thread is fastest."""
+        d_inputs = train.n_columns * (D_EMBEDDING + 1) + (self.depth - 1) * self.width + train.n_columns
+        return self._rows_per_step(len(train)) * self.width * d_inputs < SMALL_STEP
 
     def _rows_per_step(self, n_rows: int) -> int:
-        few = min(self.batch_size, max(16, n_rows // MIN_BATCHES))
-        return max(few, -(-n_rows // MAX_BATCHES))
-
-    def _check(self) -> None:
-        check_at_least(self, width=1, depth=1, n_pieces=1, fill=0.0, steps=1, batch_size=1)
+        batch_size = min(self.batch_size, max(16, n_rows // MIN_BATCHES))
+        return max(batch_size, -(-n_rows // MAX_BATCHES))
 
 
 def _quantiles(data: MaskedData, n_pieces: int) -> tuple[Floats, Floats]:
-    """Cuts (d, n_pieces + 1) of each column at its quantiles, and the normal score of each.
+    """Edges (d, n_pieces + 1) of each column at its quantiles, and the normal score of each.
 
-    Where a column has fewer different ones, the last is repeated.
+    If a column has fewer different quantiles, the last one is repeated.
     """
-    shares = np.linspace(0, 1, n_pieces + 1)
-    cuts, scores = np.zeros((2, data.n_columns, n_pieces + 1))
+    levels = np.linspace(0, 1, n_pieces + 1)
+    edges, scores = np.zeros((2, data.n_columns, n_pieces + 1))
     for column in range(data.n_columns):
-        cells = np.sort(data.values[data.mask[:, column], column])
-        if not len(cells):
+        values = np.sort(data.values[data.mask[:, column], column])
+        if not len(values):
             continue
-        # In single precision, as the network will see them: cuts that fall together there must be one.
-        different = np.unique(np.quantile(cells, shares).astype(np.float32)).astype(np.float64)
-        # The middle of a cut's places among the sorted cells; the ends are not at infinity.
-        below, upto = (
-            np.searchsorted(cells.astype(np.float32), different, side=s) for s in ("left", "right")
+        # In single precision, which the network uses: edges that are equal there must be one edge.
+        different = np.unique(np.quantile(values, levels).astype(np.float32)).astype(np.float64)
+        # The mid-rank of an edge among the sorted values; clipped, so that the ends are not at infinity.
+        n_below, n_up_to = (
+            np.searchsorted(values.astype(np.float32), different, side=side) for side in ("left", "right")
         )
-        place = np.clip((below + upto) / 2 / len(cells), 1e-3, 1 - 1e-3)
-        more = n_pieces + 1 - len(different)
-        cuts[column] = np.pad(different, (0, more), mode="edge")
-        scores[column] = np.pad(norm.ppf(place), (0, more), mode="edge")
-    return cuts, scores
+        rank = np.clip((n_below + n_up_to) / 2 / len(values), 1e-3, 1 - 1e-3)
+        n_repeats = n_pieces + 1 - len(different)
+        edges[column] = np.pad(different, (0, n_repeats), mode="edge")
+        scores[column] = np.pad(norm.ppf(rank), (0, n_repeats), mode="edge")
+    return edges, scores

@@ -1,14 +1,13 @@
-"""The constant predictor: what a method must beat to have learnt anything."""
+"""The constant predictor: the baseline that every other method must beat."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stablemiss.base.method import Method, Predictor
-from stablemiss.data import Floats, MaskedData
+from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
@@ -20,7 +19,7 @@ class ConstantPredictor(Predictor):
     def __init__(self, output: Floats):
         self.output = output
 
-    def outputs(self, values: Floats, mask: NDArray) -> Floats:
+    def _predict(self, values: Floats, mask: Bools) -> Floats:
         return np.tile(self.output, (len(values), 1))
 
     def state(self) -> dict[str, Any]:
@@ -47,11 +46,11 @@ class Constant(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> ConstantPredictor:
-        # Nothing is chosen on the validation rows, so they count as data too.
+        # There is nothing to choose on the validation rows, so they are used for the fit as well.
         target = np.concatenate([train.target, valid.target])
         weight = np.concatenate([train.weight, valid.weight])
         if isinstance(task, Classification):
             shares = np.bincount(target, weights=weight, minlength=task.d_output) / weight.sum()
-            # A class seen only with weight zero keeps a finite log-odds.
+            # A class whose rows all have weight zero keeps finite log-odds.
             return ConstantPredictor(np.log(np.maximum(shares, 1e-12)))
         return ConstantPredictor(np.average(target, axis=0, weights=weight))

@@ -1,13 +1,14 @@
-"""EM mixture: a Gaussian mixture on the observed cells of (x, y), asked for E[y | x_o].
+"""EM mixture: a Gaussian mixture fitted to the observed values of (x, y), which predicts E[y | x_o].
 
-For each component k the observed cells of (x, y) are Gaussian; with o the observed columns,
+In each component k the observed values of (x, y) are Gaussian; with o the observed columns,
 
     E[y | x_o] = Σ_k ρ_k(x_o) · (μ_k,y + Σ_k,yo Σ_k,oo⁻¹ (x_o − μ_k,o)),   ρ_k ∝ π_k N(x_o; μ_k,o, Σ_k,oo).
 
-For classes the densities p(x_o | class) come in two ways: `tied`, one covariance for all classes around each
-class's mean, and `own`, a mixture for each class. Bayes' rule is applied to a · log tied + b · log own with
-a and b chosen on the validation rows: columns are not quite Gaussian, errors of log densities add up over
-columns, and taken at face value the probabilities would be far too sure of themselves.
+For classes there are two models of the densities p(x_o | class): `tied`, one covariance for all classes
+around each class's mean, and `separate`, a mixture for each class. Bayes' rule is applied to a · log tied + b
+· log separate. The inverse temperatures a and b are chosen on the validation rows: columns are not exactly
+Gaussian, errors of log densities add up over columns, and without them the probabilities would be far too
+confident.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from stablemiss.base.method import Method, Predictor, check_at_least
 from stablemiss.base.search_space import Choice, Space
-from stablemiss.data import Floats, MaskedData
+from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.mixture import RIDGES, GaussianMixture, MixtureFit, Rows
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -30,17 +30,17 @@ from stablemiss.tasks import Classification, Task
 
 
 class EMMixturePredictor(Predictor):
-    """Conditional expectation under a joint mixture, or Bayes' rule over densities of the classes.
+    """Conditional expectation under a joint mixture, or Bayes' rule over class densities.
 
     Attributes
     ----------
     mixtures : list of GaussianMixture
-        For regression one over features and targets. For classes the tied one, a component per class, then
-        each class's own.
+        For regression a single one over features and targets. For classes the tied one, with a component per
+        class, followed by the separate mixture of each class.
     log_shares : (n_classes,) float64 or None
-        log shares of the classes; None for regression.
+        Logarithms of the class shares; None for regression.
     inverse_temperature : (2,) float64
-        What the log densities of the tied and of the own mixtures are multiplied by.
+        Factors of the log densities of the tied and of the separate mixtures.
     """
 
     def __init__(
@@ -50,12 +50,10 @@ class EMMixturePredictor(Predictor):
         self.log_shares = log_shares
         self.inverse_temperature = inverse_temperature
 
-    def outputs(self, values: Floats, mask: NDArray) -> Floats:
+    def _predict(self, values: Floats, mask: Bools) -> Floats:
         if self.log_shares is not None:
-            return (
-                np.tensordot(self.inverse_temperature, _log_densities(self.mixtures, values, mask), axes=1)
-                + self.log_shares
-            )
+            log_densities = _log_densities(self.mixtures, values, mask)
+            return np.tensordot(self.inverse_temperature, log_densities, axes=1) + self.log_shares
         (joint,) = self.mixtures
         n, d = values.shape
         targets = np.arange(d, joint.means.shape[1])
@@ -63,16 +61,16 @@ class EMMixturePredictor(Predictor):
         return joint.conditional_mean(np.hstack([values, blank]), np.hstack([mask, blank > 0]), targets)
 
     def joint(self) -> GaussianMixture:
-        """One mixture over features and targets; for classes over the indicators of all but the first."""
+        """A mixture over features and targets; for classes, over the indicators of all but the first."""
         if self.log_shares is None:
             return self.mixtures[0]
         tied = self.mixtures[0]
         n_classes, d = tied.means.shape
         indicators = np.eye(n_classes)[:, 1:]
-        # Densities are only trusted so far, which is as if columns scattered more.
-        scatter = tied.covariances / np.clip(self.inverse_temperature.sum(), 1e-2, 1.0)
+        # An inverse temperature below one is like a larger covariance.
+        widened = tied.covariances / np.clip(self.inverse_temperature.sum(), 1e-2, 1.0)
         covariances = np.zeros((n_classes, d + n_classes - 1, d + n_classes - 1))
-        covariances[:, :d, :d] = scatter
+        covariances[:, :d, :d] = widened
         return GaussianMixture(np.exp(self.log_shares), np.hstack([tied.means, indicators]), covariances)
 
     def state(self) -> dict[str, Any]:
@@ -92,28 +90,33 @@ class EMMixturePredictor(Predictor):
 
 
 class EMMixture(Method):
-    """Gaussian mixture fitted by EM to the observed cells; unaffected by the mechanism under MCAR and MAR.
+    """Gaussian mixture fitted by EM to the observed values; unaffected by the mechanism under MCAR and MAR.
 
     Parameters
     ----------
-    n_components : int or "auto"
-        Number of Gaussians, for classes in each class's own mixture. More follow bends and clusters that one
-        Gaussian cannot, and need more rows; "auto" grows until two sizes in a row do not clearly gain on the
-        validation rows.
-    max_components : int
-        Where "auto" stops growing. Higher costs time on data far from Gaussian.
-    ridge : float or "auto"
-        Rows of unit variance added to each component's covariance. More steadies components with few rows
-        and blurs the finest directions. "auto" starts at 0.1 and goes on to 1, 10 and 100 while one Gaussian
-        predicts the validation rows clearly better; for classes it takes the one with the least loss there.
-    tolerance : float
-        EM stops when a step gains less log-likelihood per row. Smaller is slower and more exact; where much
-        is missing EM is slow, and 2e-3 already stops far from the optimum.
-    max_steps : int
-        Most passes over the rows in one fit.
-    refit_on_validation : bool
-        Let the validation rows join in the end, when size and ridge are settled. False keeps them out, for
-        whoever wants to judge by them.
+    n_components : int or "auto", default="auto"
+        Number of Gaussians; for classes, in the separate mixture of each class. More components follow
+        nonlinear relations and clusters and need more rows. "auto" adds components until two sizes in a row
+        bring no clear improvement on the validation rows.
+    max_components : int, default=8
+        Maximum number of components for "auto". Raising it costs time on data far from Gaussian.
+    ridge : float or "auto", default="auto"
+        Regularisation: rows of unit variance added to each component's covariance. More stabilises components
+        with few rows and blurs directions of small variance. "auto" starts at 0.1 and continues with 1, 10
+        and 100 while one Gaussian predicts the validation rows clearly better; for classes it takes the value
+        with the lowest validation loss.
+    tolerance : float, default=3e-4
+        EM stops when a step improves the log-likelihood per row by less. Lowering it is slower and more
+        exact; with many missing values EM converges slowly, and 2e-3 already stops far from the optimum.
+    max_steps : int, default=150
+        Maximum number of EM steps in one fit.
+    refit_on_validation : bool, default=True
+        Whether to add the validation rows at the end, when size and ridge are chosen. False leaves them out,
+        for callers that need rows on which the model was not trained.
+
+    See Also
+    --------
+    stablemiss.anymask.AnyMask : Combines the mixture with boosting and a network.
 
     Examples
     --------
@@ -163,17 +166,17 @@ class EMMixture(Method):
         log_shares = np.log(np.maximum(weights, 1e-12) / weights.sum())
         ridge = self.ridge
         if ridge == "auto":
-            # One for all classes, or their densities could not be compared; chosen with one Gaussian each.
+            # The same for all classes, so that their densities are comparable; chosen with one Gaussian each.
             losses = []
             for candidate in RIDGES:
                 fits = self._fit_classes(train, valid, task, 1, candidate, rng, progress)
-                losses.append(_judge(fits, log_shares, task, valid)[1])
+                losses.append(_calibrate(fits, log_shares, task, valid)[1])
             ridge = RIDGES[int(np.argmin(losses))]
         fits = self._fit_classes(train, valid, task, self.n_components, ridge, rng, progress)
-        # Judged by the validation rows before the mixtures have learnt from them.
-        inverse_temperature, _ = _judge(fits, log_shares, task, valid)
-        tied, *own = (self._final(fit) for fit in fits)
-        return EMMixturePredictor([_per_class(tied, task), *own], log_shares, inverse_temperature)
+        # On the validation rows, before the mixtures are refitted with them.
+        inverse_temperature, _ = _calibrate(fits, log_shares, task, valid)
+        tied, *separate = (self._final(fit) for fit in fits)
+        return EMMixturePredictor([_per_class(tied, task), *separate], log_shares, inverse_temperature)
 
     def _fit_classes(
         self,
@@ -185,7 +188,7 @@ class EMMixture(Method):
         rng: Rng,
         progress: Progress,
     ) -> list[MixtureFit]:
-        """The tied Gaussian over features and class indicators, then each class's own mixture."""
+        """The tied Gaussian over features and class indicators, then a separate mixture for each class."""
         joint = _joint_rows(train, task), _joint_rows(valid, task)
         fits = [self._fit(*joint, task.d_output - 1, 1, ridge, rng, progress)]
         for code in range(task.d_output):
@@ -223,25 +226,27 @@ class EMMixture(Method):
             if name == "ridge" and number == "auto":
                 continue
             if not isinstance(number, Real) or not 0 < float(number) < np.inf:
-                raise ValueError(f"{name} must be a number above 0, but is {number!r}.")
+                raise ValueError(f"{name} must be a number above 0; got {number!r}.")
 
 
 def fit_inverse_temperature(
     log_densities: Floats, log_shares: Floats, task: Classification, valid: MaskedData
 ) -> tuple[Floats, float]:
-    """How far to believe the tied and the own densities, (2,), and the loss that is left.
+    """Inverse temperatures of the tied and the separate densities, (2,), and the penalised loss.
 
     Parameters
     ----------
     log_densities : (2, n, n_classes)
-        Tied and own, for the validation rows.
+        Tied and separate log densities of the validation rows.
     log_shares : (n_classes,)
-    task, valid
-        What is predicted, and the rows.
+        Logarithms of the class shares.
+    task : Classification
+    valid : MaskedData
+        Validation rows.
 
     Notes
     -----
-    A normal prior around one half each, with standard deviation one half, decides where rows are few.
+    A normal prior with mean and standard deviation one half dominates if there are few rows.
     """
     if not len(valid):
         return np.full(2, 0.5), 0.0
@@ -251,35 +256,35 @@ def fit_inverse_temperature(
         misfit = task.loss(outputs, valid.target, valid.weight) * valid.weight.sum()
         return misfit + 2 * float(((inverse_temperature - 0.5) ** 2).sum())
 
-    found = minimize(loss, np.full(2, 0.1), method="L-BFGS-B", bounds=[(0.0, 3.0)] * 2)
-    return found.x, float(found.fun)
+    result = minimize(loss, np.full(2, 0.1), method="L-BFGS-B", bounds=[(0.0, 3.0)] * 2)
+    return result.x, float(result.fun)
 
 
-def _judge(
+def _calibrate(
     fits: list[MixtureFit], log_shares: Floats, task: Classification, valid: MaskedData
 ) -> tuple[Floats, float]:
-    """`fit_inverse_temperature` for fits as they stand."""
-    tied, *own = (fit.mixture for fit in fits)
-    densities = _log_densities([_per_class(tied, task), *own], valid.values, valid.mask)
+    """`fit_inverse_temperature` for the current mixtures of the fits."""
+    tied, *separate = (fit.mixture for fit in fits)
+    densities = _log_densities([_per_class(tied, task), *separate], valid.values, valid.mask)
     return fit_inverse_temperature(densities, log_shares, task, valid)
 
 
-def _log_densities(mixtures: list[GaussianMixture], values: Floats, mask: NDArray) -> Floats:
-    """Tied and own log densities, (2, n, n_classes)."""
-    tied, *own = mixtures
+def _log_densities(mixtures: list[GaussianMixture], values: Floats, mask: Bools) -> Floats:
+    """Tied and separate log densities, (2, n, n_classes)."""
+    tied, *separate = mixtures
     return np.stack(
         [
             tied.log_joint(values, mask) - np.log(tied.weights),
-            np.stack([mixture.log_likelihood(values, mask) for mixture in own], axis=1),
+            np.stack([mixture.log_likelihood(values, mask) for mixture in separate], axis=1),
         ]
     )
 
 
 def _per_class(joint: GaussianMixture, task: Classification) -> GaussianMixture:
-    """A component per class from one Gaussian over features and the indicators of all classes but the first.
+    """A mixture with one component per class, from a Gaussian over features and class indicators.
 
-    Given the indicators the mean of x is linear in them, that is free for each class, and its covariance the
-    same for all.
+    The indicators are those of all classes but the first. Given them, the mean of x is linear in them, which
+    leaves it free for each class, and the covariance of x is the same for all classes.
     """
     n_classes = task.d_output
     d = joint.means.shape[1] - (n_classes - 1)
@@ -295,13 +300,13 @@ def _per_class(joint: GaussianMixture, task: Classification) -> GaussianMixture:
 
 
 def _of_class(data: MaskedData, code: int) -> Rows:
-    """The features of one class's rows."""
+    """The features of the rows of one class."""
     rows = np.flatnonzero((data.target == code) & (data.weight > 0))
     return Rows(data.values[rows], data.mask[rows], data.weight[rows])
 
 
 def _joint_rows(data: MaskedData, task: Classification | None = None) -> Rows:
-    """Features and targets side by side, targets always observed: numbers, or indicators of classes."""
+    """Features followed by fully observed targets: numbers, or indicators of all classes but the first."""
     target = data.target if task is None else np.eye(task.d_output)[data.target][:, 1:]
     observed = np.ones(target.shape, dtype=bool)
     return Rows(np.hstack([data.values, target]), np.hstack([data.mask, observed]), data.weight)

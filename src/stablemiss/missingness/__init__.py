@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stablemiss.missingness.augmentation import MaskAugmentation, univariate_importance
+from stablemiss.missingness.augmentation import MaskAugmentation
 from stablemiss.missingness.mar import MAR
 from stablemiss.missingness.mcar import MCARIndependent, MCARWindow
 from stablemiss.missingness.mechanism import LEVELS, Mechanism
@@ -31,5 +31,4 @@ __all__ = [
     "Only",
     "Outage",
     "Resampled",
-    "univariate_importance",
 ]

@@ -1,4 +1,4 @@
-"""MaskAugmentation: while a model learns, observed cells are hidden further, so that it meets masks the data lack."""
+"""Mask augmentation: hide observed values in training, so that a model sees masks the data do not contain."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from stablemiss.data import Bools, Floats, MaskedData, hide
 from stablemiss.seeding import Rng
 
-# Share of rows that lose cells; the others stay as they are.
+# Share of rows in which values are hidden; the others stay unchanged.
 AUGMENTED_SHARE = 0.8
-# Share of the rows that lose cells in which importance columns go first.
-TILTED_SHARE = 0.35
+# Share of these rows in which informative columns are hidden first.
+INFORMATIVE_FIRST_SHARE = 0.35
 
 
 @dataclass(frozen=True, eq=False)
 class MaskAugmentation:
-    """Which cells to hide further, row by row.
+    """Random masks that hide further values, row by row.
 
-    A row in five stays as it is. Most others draw a rate, anything from none to all, and hide each column
-    with that chance. The rest hide columns in an order drawn with the odds `importance`: what is lost when a
-    sensor that matters fails is rare among masks drawn blindly.
+    One row in five stays unchanged. Most others draw a rate between 0 and 1 and hide each column with that
+    probability. The rest hide columns in an order drawn in proportion to `importance`: the failure of an
+    important sensor alone is rare among masks drawn uniformly.
 
     Attributes
     ----------
     groups : (d,) int
-        Encoded columns with the same number are one column of the user's and go together.
+        The column of the user's table that each encoded column belongs to, numbered from 0. Encoded columns
+        of one group are hidden together.
     importance : (n_groups,) float
-        How much each of the user's columns tells about the target; only proportions matter. All zero: no
-        order is better than another, so all augmented rows draw a rate.
-    may_go : (n_groups,) bool
+        Importance of each column of the user's table; only proportions matter. If all are zero, all augmented
+        rows draw a rate.
+    may_vanish : (n_groups,) bool
         Columns that may be hidden; the others never are.
 
     Examples
     --------
-    >>> augmentation = MaskAugmentation.of([0, 1, 1], may_go=[False, True])
+    >>> augmentation = MaskAugmentation.of([0, 1, 1], may_vanish=[False, True])
     >>> keep = augmentation.keep(1000, np.random.default_rng(0))
     >>> bool(keep[:, 0].all()), bool((keep[:, 1] == keep[:, 2]).all()), bool(keep.all())
     (True, True, False)
@@ -45,40 +45,60 @@ class MaskAugmentation:
 
     groups: NDArray[np.int64]
     importance: Floats
-    may_go: Bools
+    may_vanish: Bools
 
     @classmethod
     def of(
-        cls, groups: ArrayLike, importance: ArrayLike | None = None, may_go: ArrayLike | None = None
+        cls, groups: ArrayLike, importance: ArrayLike | None = None, may_vanish: ArrayLike | None = None
     ) -> MaskAugmentation:
-        """For columns in `groups`, all of which may go and tell alike unless said otherwise."""
+        """Build from group numbers that need not be consecutive.
+
+        Parameters
+        ----------
+        groups : (d,) int
+            The column of the user's table that each encoded column belongs to.
+        importance : (n_groups,), default=None
+            Importance of each column of the user's table. None treats all columns alike.
+        may_vanish : (n_groups,) bool, default=None
+            Columns that may be hidden. None means all.
+        """
         _, numbered = np.unique(np.asarray(groups, dtype=np.int64), return_inverse=True)
         n_groups = int(numbered.max(initial=-1)) + 1
-        tells = np.zeros(n_groups) if importance is None else np.asarray(importance, dtype=np.float64)
-        goes = np.ones(n_groups, dtype=bool) if may_go is None else np.asarray(may_go, dtype=bool)
-        return cls(numbered.astype(np.int64), tells, goes)
+        return cls(
+            numbered.astype(np.int64),
+            np.zeros(n_groups) if importance is None else np.asarray(importance, dtype=np.float64),
+            np.ones(n_groups, dtype=bool) if may_vanish is None else np.asarray(may_vanish, dtype=bool),
+        )
 
     def keep(self, n: int, rng: Rng) -> Bools:
-        """Cells (n, d) that stay, for n rows."""
-        k = len(self.may_go)
+        """Random masks for n rows, (n, d): True = stays observed."""
+        k = len(self.may_vanish)
         rate = rng.random((n, 1), dtype=np.float32)
         is_augmented = rng.random((n, 1), dtype=np.float32) < AUGMENTED_SHARE
         hidden = rng.random((n, k), dtype=np.float32) < rate
         if self.importance.any():
-            tilted = np.flatnonzero(rng.random(n, dtype=np.float32) < TILTED_SHARE)
-            # Largest of log odds plus Gumbel noise: columns one after the other, drawn by their odds.
-            odds = np.log(self.importance / self.importance.sum() + 0.2 / k)
-            odds[~self.may_go] = -np.inf
-            noise = -np.log(-np.log(rng.random((len(tilted), k), dtype=np.float32) + 1e-12) + 1e-12)
-            place = np.argsort(np.argsort(-(odds + noise), axis=1), axis=1)
-            hidden[tilted] = place < np.ceil(rate[tilted] * 0.8 * self.may_go.sum())
-        hidden &= is_augmented & self.may_go
+            rows = np.flatnonzero(rng.random(n, dtype=np.float32) < INFORMATIVE_FIRST_SHARE)
+            # The Gumbel trick: sorting log odds plus Gumbel noise draws columns one by one by their odds.
+            log_odds = np.log(self.importance / self.importance.sum() + 0.2 / k)
+            log_odds[~self.may_vanish] = -np.inf
+            noise = -np.log(-np.log(rng.random((len(rows), k), dtype=np.float32) + 1e-12) + 1e-12)
+            rank = np.argsort(np.argsort(-(log_odds + noise), axis=1), axis=1)
+            hidden[rows] = rank < np.ceil(rate[rows] * 0.8 * self.may_vanish.sum())
+        hidden &= is_augmented & self.may_vanish
         return ~hidden[:, self.groups]
 
     def copies(self, data: MaskedData, n_copies: int, rng: Rng) -> MaskedData:
-        """The rows as they are, followed by `n_copies` copies of them, each augmented afresh."""
+        """The unchanged rows, followed by `n_copies` masked copies of them.
+
+        Parameters
+        ----------
+        data : MaskedData
+        n_copies : int
+            Number of copies, each with new masks. Time and memory grow in proportion.
+        rng : numpy Generator
+        """
         keeps = (data.mask & self.keep(len(data), rng) for _ in range(n_copies))
-        # One array for all copies, filled at once: they are the largest thing that is held while learning.
+        # One array for all copies, filled at once: they need the most memory during training.
         mask = np.stack([data.mask, *keeps])
         weight = np.tile(data.weight, n_copies + 1)
         return replace(
@@ -88,38 +108,3 @@ class MaskAugmentation:
             target=np.concatenate([data.target] * (n_copies + 1)),
             weight=weight * (len(weight) / weight.sum()) if len(weight) else weight,
         )
-
-
-def univariate_importance(table: Floats, target: NDArray, is_classes: bool) -> Floats:
-    """Share of the variance of each column's ranks that goes with the target, (d,), 0 to 1.
-
-    Columns that stand in for each other all count in full, unlike in what a model gains from them.
-
-    Parameters
-    ----------
-    table : (n, d)
-        NaN where missing; such cells do not count.
-    target : (n,)
-        Numbers, whose ranks are correlated, or classes, whose groups are compared.
-    is_classes : bool
-
-    Examples
-    --------
-    >>> table = np.array([[1.0, 4.0], [2.0, 4.0], [3.0, 4.0], [np.nan, 4.0]])
-    >>> univariate_importance(table, np.array([10.0, 20.0, 30.0, 0.0]), is_classes=False).round(6).tolist()
-    [1.0, 0.0]
-    """
-    found = np.zeros(table.shape[1])
-    for column, cells in enumerate(table.T):
-        seen = ~np.isnan(cells)
-        own = np.asarray(target)[seen]
-        if seen.sum() < 3 or np.ptp(cells[seen]) == 0 or len(np.unique(own)) < 2:
-            continue
-        ranks = rankdata(cells[seen])
-        if not is_classes:
-            found[column] = np.corrcoef(ranks, rankdata(own))[0, 1] ** 2
-        else:
-            _, codes = np.unique(own, return_inverse=True)
-            means = np.bincount(codes, ranks) / np.bincount(codes)
-            found[column] = np.var(means[codes]) / np.var(ranks)
-    return found

@@ -1,6 +1,5 @@
 """Network modules shared by several methods, without losses and optimisers."""
 
-from stablemiss.networks.columns import ColumnNetwork
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
 from stablemiss.networks.latent import (
     draw_label_mask,
@@ -13,7 +12,6 @@ from stablemiss.networks.mlp import MLP
 
 __all__ = [
     "MLP",
-    "ColumnNetwork",
     "GeneratedMLP",
     "ParameterGenerator",
     "draw_label_mask",

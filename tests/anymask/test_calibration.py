@@ -1,12 +1,14 @@
+"""Intervals and sets cover what they promise under any mask, and widen with what is missing."""
+
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stablemiss.anymask.calibration import MIN_ROWS, ConformalCalibrator
 from stablemiss.data import MaskedData
 from stablemiss.estimators.archive import read_tree, write_tree
-from stablemiss.intervals import FEWEST_ROWS, ConformalCalibrator
 from stablemiss.missingness import MaskAugmentation
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
@@ -35,19 +37,21 @@ def classes(n, rng):
 
 
 def log_odds(values, mask):
-    """Log-densities of the observed columns: the best there is under any mask."""
+    """Log densities of the observed columns: the optimal predictor under any mask."""
     return -0.5 * (mask[:, None] * (values[:, None] - MEANS) ** 2).sum(axis=2)
 
 
-def spread_of(values, target, outputs, rng, n_copies=N_COPIES, weight=None):
+def calibrate(values, target, outputs, rng, n_copies=N_COPIES, weight=None):
     data = MaskedData.of(values, np.ones(values.shape, dtype=bool), target, weight)
-    judged = MaskAugmentation.of(data.groups).copies(data, n_copies - 1, rng)
+    calibration = MaskAugmentation.of(data.groups).copies(data, n_copies - 1, rng)
     task = Regression.of(target) if target.ndim == 2 else Classification.of(target)
-    return ConformalCalibrator.of(outputs(judged.values, judged.mask), judged, task, n_copies, rng)
+    return ConformalCalibrator.of(
+        outputs(calibration.values, calibration.mask), calibration, task, n_copies, rng
+    )
 
 
 def masks(n, d, rng):
-    """Mechanisms that the judged rows do not have: nothing, much, and the most importance column alone."""
+    """Masks unlike those of the calibration rows."""
     outage = np.ones((n, d), dtype=bool)
     outage[:, 0] = False
     return {
@@ -66,35 +70,35 @@ def covered(interval, target):
 @pytest.fixture(scope="module")
 def fitted():
     rng = to_rng(0)
-    return spread_of(*numbers(300, rng), sums, rng)
+    return calibrate(*numbers(300, rng), sums, rng)
 
 
-def test_intervals_cover_what_they_say_under_every_mechanism_and_for_every_number_of_missing_columns():
-    found: dict[tuple, list[float]] = {}
+def test_intervals_have_their_coverage_under_every_mechanism_and_number_of_missing_columns():
+    coverages: dict[tuple, list[float]] = {}
     for seed in range(4):
         rng = to_rng(seed)
-        spread = spread_of(*numbers(1500, rng), sums, rng)
+        calibrator = calibrate(*numbers(1500, rng), sums, rng)
         values, target = numbers(4000, rng)
         for mechanism, mask in masks(*values.shape, rng).items():
             for coverage in (0.5, 0.9):
-                ok = covered(spread.interval(values * mask, mask, sums(values, mask), coverage), target)
+                ok = covered(calibrator.interval(values * mask, mask, sums(values, mask), coverage), target)
                 n_missing = (~mask).sum(axis=1)
                 for number in np.unique(n_missing):
                     rows = n_missing == number
                     if rows.sum() >= 200:
-                        found.setdefault((mechanism, number, coverage), []).append(ok[rows].mean())
-    for (_, _, coverage), shares in found.items():
+                        coverages.setdefault((mechanism, number, coverage), []).append(ok[rows].mean())
+    for (_, _, coverage), shares in coverages.items():
         assert np.mean(shares) == pytest.approx(coverage, abs=0.03 if coverage == 0.9 else 0.06)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sets_cover_what_they_say_under_every_mechanism_and_for_every_number_of_missing_columns(seed):
+def test_sets_have_their_coverage_under_every_mechanism_and_number_of_missing_columns(seed):
     rng = to_rng(seed)
-    spread = spread_of(*classes(2000, rng), log_odds, rng)
+    calibrator = calibrate(*classes(2000, rng), log_odds, rng)
     values, target = classes(6000, rng)
     for mask in masks(*values.shape, rng).values():
         probability = Classification(np.arange(4)).probabilities(log_odds(values, mask))
-        sets = spread.sets(probability, 0.9)
+        sets = calibrator.sets(probability, 0.9)
         ok = sets[np.arange(len(target)), target]
         assert sets[np.arange(len(target)), probability.argmax(axis=1)].all()
         n_missing = (~mask).sum(axis=1)
@@ -103,7 +107,7 @@ def test_sets_cover_what_they_say_under_every_mechanism_and_for_every_number_of_
             if rows.sum() >= 200:
                 slack = 0.035 + 2.5 * np.sqrt(0.09 / rows.sum())
                 assert ok[rows].mean() > 0.9 - slack
-                # Where nothing is observed all rows have one and the same set.
+                # If nothing is observed, all rows have the same set.
                 assert ok[rows].mean() < 0.9 + slack or number == mask.shape[1]
 
 
@@ -113,26 +117,28 @@ def test_with_few_rows_coverage_is_that_of_the_order_statistic():
     for seed in range(3000):
         rng = to_rng(seed)
         target = rng.standard_t(3, size=(19, 1))
-        judged = MaskedData.of(np.zeros((19, 1)), np.ones((19, 1)), target)
-        spread = ConformalCalibrator.of(np.zeros((19, 1)), judged, Regression.of(target), 1, rng)
-        new = spread.interval(np.zeros((1, 1)), np.ones((1, 1), dtype=bool), np.zeros((1, 1)), 0.9)
+        calibration = MaskedData.of(np.zeros((19, 1)), np.ones((19, 1)), target)
+        calibrator = ConformalCalibrator.of(np.zeros((19, 1)), calibration, Regression.of(target), 1, rng)
+        new = calibrator.interval(np.zeros((1, 1)), np.ones((1, 1), dtype=bool), np.zeros((1, 1)), 0.9)
         hits.append(abs(rng.standard_t(3)) <= new[0, 0, 1])
     assert np.mean(hits) == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / 3000))
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_intervals_widen_by_what_the_missing_column_tells_not_by_how_many_are_missing(seed):
+def test_intervals_widen_with_the_information_lost_not_with_the_number_of_missing_columns(seed):
     rng = to_rng(seed)
-    spread = spread_of(*numbers(1500, rng), sums, rng)
+    calibrator = calibrate(*numbers(1500, rng), sums, rng)
     values, _ = numbers(500, rng)
     widths = []
-    for lost in ([], [5], [0]):
+    for missing in ([], [5], [0]):
         mask = np.ones(values.shape, dtype=bool)
-        mask[:, lost] = False
-        widths.append(np.ptp(spread.interval(values * mask, mask, sums(values, mask), 0.9), axis=2).mean())
-    complete, useless, importance = widths
-    assert useless < 1.25 * complete
-    assert importance > 1.8 * useless
+        mask[:, missing] = False
+        widths.append(
+            np.ptp(calibrator.interval(values * mask, mask, sums(values, mask), 0.9), axis=2).mean()
+        )
+    complete, uninformative, informative = widths
+    assert uninformative < 1.25 * complete
+    assert informative > 1.8 * uninformative
 
 
 def test_higher_coverage_gives_wider_intervals_and_larger_sets(fitted):
@@ -141,13 +147,13 @@ def test_higher_coverage_gives_wider_intervals_and_larger_sets(fitted):
     mask = rng.random(values.shape) < 0.6
     bounds = [fitted.interval(values * mask, mask, sums(values, mask), c) for c in (0.05, 0.5, 0.9, 0.999)]
     assert all((np.ptp(b, axis=2) >= np.ptp(a, axis=2)).all() for a, b in pairwise(bounds))
-    spread = spread_of(*classes(300, rng), log_odds, rng)
+    calibrator = calibrate(*classes(300, rng), log_odds, rng)
     probability = rng.dirichlet(np.ones(4), size=200)
-    sets = [spread.sets(probability, c) for c in (0.05, 0.5, 0.9, 0.999)]
+    sets = [calibrator.sets(probability, c) for c in (0.05, 0.5, 0.9, 0.999)]
     assert all((a <= b).all() for a, b in pairwise(sets))
 
 
-def test_a_row_has_the_same_interval_alone_as_among_others_and_hidden_values_do_not_matter(fitted):
+def test_an_interval_depends_neither_on_other_rows_nor_on_hidden_values(fitted):
     rng = to_rng(2)
     values, _ = numbers(60, rng)
     mask = rng.random(values.shape) < 0.6
@@ -158,19 +164,17 @@ def test_a_row_has_the_same_interval_alone_as_among_others_and_hidden_values_do_
 
 
 @pytest.mark.parametrize(("kind", "outputs"), [(numbers, sums), (classes, log_odds)])
-def test_same_seed_same_spread_and_a_stored_one_answers_bit_for_bit_alike(
-    kind, outputs, tmp_path: Path
-) -> None:
-    first, second = (spread_of(*kind(200, to_rng(3)), outputs, to_rng(4)) for _ in range(2))
-    write_tree(tmp_path / "spread", first.state())
-    stored = ConformalCalibrator.from_state(read_tree(tmp_path / "spread"))
+def test_the_same_seed_and_a_stored_state_give_bit_identical_results(kind, outputs, tmp_path: Path) -> None:
+    first, second = (calibrate(*kind(200, to_rng(3)), outputs, to_rng(4)) for _ in range(2))
+    write_tree(tmp_path / "calibrator", first.state())
+    stored = ConformalCalibrator.from_state(read_tree(tmp_path / "calibrator"))
     values, _ = kind(100, to_rng(5))
     mask = to_rng(6).random(values.shape) < 0.6
     for other in (second, stored):
         for coverage in (0.3, 0.9):
             if kind is numbers:
-                ask = (values, mask, outputs(values, mask), coverage)
-                np.testing.assert_array_equal(first.interval(*ask), other.interval(*ask))
+                arguments = (values, mask, outputs(values, mask), coverage)
+                np.testing.assert_array_equal(first.interval(*arguments), other.interval(*arguments))
             else:
                 probability = Classification(np.arange(4)).probabilities(outputs(values, mask))
                 np.testing.assert_array_equal(
@@ -178,40 +182,42 @@ def test_same_seed_same_spread_and_a_stored_one_answers_bit_for_bit_alike(
                 )
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, FEWEST_ROWS - 1, FEWEST_ROWS, FEWEST_ROWS + 1, 100])
+@pytest.mark.parametrize("n", [1, 2, 7, MIN_ROWS - 1, MIN_ROWS, MIN_ROWS + 1, 100])
 @pytest.mark.parametrize("n_copies", [1, N_COPIES])
-def test_from_any_number_of_rows_intervals_are_finite_and_sets_are_not_empty(n, n_copies):
+def test_for_any_number_of_rows_intervals_are_finite_and_sets_are_not_empty(n, n_copies):
     rng = to_rng(n)
-    spread = spread_of(*numbers(n, rng), sums, rng, n_copies)
+    calibrator = calibrate(*numbers(n, rng), sums, rng, n_copies)
     values, _ = numbers(50, rng)
     mask = rng.random(values.shape) < 0.5
     for coverage in (0.01, 0.9, 0.9999):
-        assert np.isfinite(spread.interval(values, mask, sums(values, mask), coverage)).all()
-    spread = spread_of(*classes(max(n, 2), rng), log_odds, rng, n_copies)
+        assert np.isfinite(calibrator.interval(values, mask, sums(values, mask), coverage)).all()
+    calibrator = calibrate(*classes(max(n, 2), rng), log_odds, rng, n_copies)
     probability = rng.dirichlet(np.ones(4), size=50)
-    assert spread.sets(probability, 0.01).any(axis=1).all()
-    assert spread.sets(probability, 0.9999).all()
+    assert calibrator.sets(probability, 0.01).any(axis=1).all()
+    assert calibrator.sets(probability, 0.9999).all()
 
 
-def test_beyond_what_the_rows_can_tell_intervals_grow_with_the_odds():
-    """One error is exceeded by the next with probability 1/2; a tenth of that takes five times as far."""
-    judged = MaskedData.of(np.zeros((1, 1)), np.ones((1, 1)), np.array([[2.0]]))
-    spread = ConformalCalibrator.of(np.zeros((1, 1)), judged, Regression.of(np.array([2.0])), 1, to_rng(0))
+def test_intervals_are_extrapolated_if_there_are_too_few_rows():
+    """One error is exceeded by the next with probability 1/2; a fifth of that takes five times the width."""
+    calibration = MaskedData.of(np.zeros((1, 1)), np.ones((1, 1)), np.array([[2.0]]))
+    calibrator = ConformalCalibrator.of(
+        np.zeros((1, 1)), calibration, Regression.of(np.array([2.0])), 1, to_rng(0)
+    )
     rows = np.zeros((1, 1)), np.ones((1, 1), dtype=bool), np.zeros((1, 1))
-    assert spread.interval(*rows, 0.5).ravel().tolist() == [-2.0, 2.0]
-    assert spread.interval(*rows, 0.9).ravel() == pytest.approx([-10.0, 10.0])
+    assert calibrator.interval(*rows, 0.5).ravel().tolist() == [-2.0, 2.0]
+    assert calibrator.interval(*rows, 0.9).ravel() == pytest.approx([-10.0, 10.0])
 
 
 @pytest.mark.parametrize("n", [5, 200])
-def test_what_is_predicted_exactly_has_an_interval_of_no_width(n):
+def test_an_exact_prediction_has_an_interval_of_width_zero(n):
     rng = to_rng(0)
     values, _ = numbers(n, rng)
-    spread = spread_of(values, np.ones((n, 1)), lambda values, mask: np.ones((len(values), 1)), rng)
-    interval = spread.interval(values, np.ones(values.shape, dtype=bool), np.ones((n, 1)), 0.9)
+    calibrator = calibrate(values, np.ones((n, 1)), lambda values, mask: np.ones((len(values), 1)), rng)
+    interval = calibrator.interval(values, np.ones(values.shape, dtype=bool), np.ones((n, 1)), 0.9)
     np.testing.assert_array_equal(interval, 1.0)
 
 
-def test_each_of_several_outputs_has_its_own_width():
+def test_each_output_has_a_separate_width():
     rng = to_rng(0)
 
     def two(n):
@@ -221,56 +227,62 @@ def test_each_of_several_outputs_has_its_own_width():
     def both(values, mask):
         return np.hstack([sums(values, mask), np.zeros((len(values), 1))])
 
-    spread = spread_of(*two(1000), both, rng)
+    calibrator = calibrate(*two(1000), both, rng)
     values, target = two(1000)
     mask = np.ones(values.shape, dtype=bool)
-    interval = spread.interval(values, mask, both(values, mask), 0.9)
+    interval = calibrator.interval(values, mask, both(values, mask), 0.9)
     assert interval.shape == (1000, 2, 2)
     inside = (interval[..., 0] <= target) & (target <= interval[..., 1])
     assert inside.mean(axis=0) == pytest.approx([0.9, 0.9], abs=0.04)
     assert np.ptp(interval[:, 1], axis=1).mean() == pytest.approx(2 * 16.4, rel=0.1)
 
 
-def test_rows_count_by_their_weight_and_rows_of_weight_zero_not_at_all():
+def test_rows_count_by_their_weight_and_rows_of_weight_zero_are_ignored():
     rng = to_rng(0)
     values, target = numbers(400, rng)
     target[200:] += 100
     mask = np.ones(values.shape, dtype=bool)
 
     def width(weight):
-        spread = spread_of(values, target, sums, to_rng(0), weight=np.r_[np.ones(200), np.full(200, weight)])
-        return np.ptp(spread.interval(values[:50], mask[:50], sums(values, mask)[:50], 0.9), axis=2).mean()
+        calibrator = calibrate(
+            values, target, sums, to_rng(0), weight=np.r_[np.ones(200), np.full(200, weight)]
+        )
+        return np.ptp(
+            calibrator.interval(values[:50], mask[:50], sums(values, mask)[:50], 0.9), axis=2
+        ).mean()
 
     assert width(0.0) == pytest.approx(width(1e-9), rel=0.5)
     assert width(1e-3) < 30 < 150 < width(1.0)
 
 
-def test_columns_of_one_group_are_missing_as_one():
+def test_encoded_columns_of_one_group_count_as_one_missing_column():
     rng = to_rng(0)
-    wide = np.array([0, 1, 1, 1, 1])
+    groups = np.array([0, 1, 1, 1, 1])
     target = rng.normal(size=(500, 1))
-    data = MaskedData.of(np.ones((500, 5)), np.ones((500, 5)), target, groups=wide)
-    judged = MaskAugmentation.of(wide).copies(data, 3, rng)
-    spread = ConformalCalibrator.of(np.zeros((2000, 1)), judged, Regression.of(target), 4, rng)
-    assert spread.level.max() == 2
-    assert len(spread.bandwidth) == 3
+    data = MaskedData.of(np.ones((500, 5)), np.ones((500, 5)), target, groups=groups)
+    calibration = MaskAugmentation.of(groups).copies(data, 3, rng)
+    calibrator = ConformalCalibrator.of(np.zeros((2000, 1)), calibration, Regression.of(target), 4, rng)
+    assert calibrator.level.max() == 2
+    assert len(calibrator.bandwidth) == 3
 
 
 @pytest.mark.parametrize("coverage", [0, 1, 90, -0.1, float("nan")])
-def test_coverage_is_a_share(fitted, coverage):
+def test_coverage_must_be_between_0_and_1(fitted, coverage):
     with pytest.raises(ValueError, match="between 0 and 1"):
         fitted.interval(np.zeros((1, 6)), np.ones((1, 6), dtype=bool), np.zeros((1, 1)), coverage)
 
 
 def test_with_few_rows_a_complete_row_does_not_get_the_margin_of_an_empty_one():
-    """Eight rows are too few for 95%, but errors of empty rows say nothing about complete ones."""
+    """Eight rows are too few for 95%, but errors of empty rows are not relevant for complete ones."""
     rng = to_rng(0)
     values, target = numbers(8, rng)
-    whole = MaskedData.of(values, np.ones_like(values), target)
-    judged = MaskAugmentation.of(range(len(SLOPES))).copies(whole, N_COPIES - 1, rng)
+    data = MaskedData.of(values, np.ones_like(values), target)
+    calibration = MaskAugmentation.of(range(len(SLOPES))).copies(data, N_COPIES - 1, rng)
     task = Regression.of(target)
-    spread = ConformalCalibrator.of(sums(judged.values, judged.mask), judged, task, N_COPIES, rng)
+    calibrator = ConformalCalibrator.of(
+        sums(calibration.values, calibration.mask), calibration, task, N_COPIES, rng
+    )
     mask = np.array([[True] * len(SLOPES), [False] * len(SLOPES)])
-    bounds = spread.interval(np.zeros(mask.shape), mask, np.zeros((2, 1)), 0.95)[:, 0]
+    bounds = calibrator.interval(np.zeros(mask.shape), mask, np.zeros((2, 1)), 0.95)[:, 0]
     complete, empty = bounds[:, 1] - bounds[:, 0]
     assert complete < 0.5 * empty

@@ -1,0 +1,140 @@
+"""Fitting the members of AnyMask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stablemiss.anymask.background import BackgroundTask
+from stablemiss.anymask.plan import BOOSTING, MIXTURE, Plan
+from stablemiss.anymask.residual_boosting import ResidualBoosting
+from stablemiss.base.method import Method, Predictor
+from stablemiss.data import MaskedData
+from stablemiss.methods.boosting import Boosting
+from stablemiss.methods.column_net import ColumnNet
+from stablemiss.methods.em_mixture import EMMixture, EMMixturePredictor
+from stablemiss.missingness import MaskAugmentation
+from stablemiss.progress import Progress
+from stablemiss.seeding import Rng, draw_seed
+from stablemiss.tasks import Classification, Task
+from stablemiss.torch_state import torch_threads
+
+RESIDUAL_BOOSTING = "residual boosting"
+# Maximum number of rows in the masked copies on which boosting is trained, and of cells in the copies and the
+# rows themselves (320 MB).
+MAX_COPIED_ROWS, MAX_COPIED_CELLS = 600_000, 40_000_000
+# Maximum number of rows to which the mixture is fitted, and the number of columns above which it falls with
+# their square. The mixture's time grows with the rows and with the cube of the columns.
+MAX_MIXTURE_ROWS, MANY_COLUMNS = 20_000, 64
+
+
+@dataclass(frozen=True, eq=False)
+class FitData:
+    """What every member is fitted with.
+
+    Attributes
+    ----------
+    train, valid : MaskedData
+        Training and validation rows; `valid` may be empty.
+    task : Task
+    augmentation : MaskAugmentation
+        Hides further values during training.
+    """
+
+    train: MaskedData
+    valid: MaskedData
+    task: Task
+    augmentation: MaskAugmentation
+
+    @property
+    def held_out(self) -> MaskedData:
+        """Rows for early stopping, stacking and calibration: without validation rows the training rows."""
+        return self.valid if len(self.valid) else self.train
+
+
+def fit_members(
+    methods: dict[str, Method], plan: Plan, data: FitData, rng: Rng, progress: Progress
+) -> dict[str, Predictor]:
+    """Fit the selected members; networks with small steps run on a second thread beside the others.
+
+    Parameters
+    ----------
+    methods : dict
+        Member name → method, a selection from `plan.methods`.
+    plan : Plan
+    data : FitData
+    rng : numpy Generator
+    progress : Progress
+    """
+    seed = draw_seed(rng)
+    # One generator per member, so that leaving out one member does not change the random draws of another.
+    rngs = {name: np.random.default_rng([seed, number]) for number, name in enumerate(plan.methods)}
+    nets = {name: method for name, method in methods.items() if isinstance(method, ColumnNet)}
+
+    def fit_nets(progress: Progress) -> dict[str, Predictor]:
+        return {
+            name: net.fit(data.train, data.valid, data.task, rngs[name], progress, data.augmentation)
+            for name, net in nets.items()
+        }
+
+    members: dict[str, Predictor] = {}
+    is_small = bool(nets) and all(net.has_small_steps(data.train) for net in nets.values())
+    with BackgroundTask(fit_nets, concurrent=is_small and len(methods) > len(nets)) as background:
+        mixture: EMMixturePredictor | None = None
+        if isinstance(method := methods.get(MIXTURE), EMMixture):
+            mixture = _fit_mixture(method, data, rngs[MIXTURE], progress, background)
+            members[MIXTURE] = mixture
+        if isinstance(method := methods.get(BOOSTING), Boosting):
+            copies = _boosting_data(data, plan.masked_copies, rngs[BOOSTING])
+            members |= _fit_boosting(method, mixture, copies, rngs[BOOSTING], progress, background)
+            del copies  # much larger than the rows themselves
+        return members | background.result(progress)
+
+
+def _fit_mixture(
+    method: EMMixture, data: FitData, rng: Rng, progress: Progress, background: BackgroundTask
+) -> EMMixturePredictor:
+    max_rows = int(MAX_MIXTURE_ROWS * min(1.0, MANY_COLUMNS / data.train.n_columns) ** 2)
+    subset = np.sort(rng.permutation(len(data.train))[:max_rows])
+    with torch_threads(background.n_threads_left):
+        return method.fit(data.train.rows(subset), data.valid, data.task, rng, progress)
+
+
+def _fit_boosting(
+    method: Boosting,
+    mixture: EMMixturePredictor | None,
+    data: FitData,
+    rng: Rng,
+    progress: Progress,
+    background: BackgroundTask,
+) -> dict[str, Predictor]:
+    """Plain boosting and, for numeric targets with a mixture, residual boosting."""
+    rows = data.train, data.valid, data.task
+    members: dict[str, Predictor] = {
+        BOOSTING: method.fit(*rows, rng, progress, n_threads=background.n_threads_left)
+    }
+    if mixture is not None and not isinstance(data.task, Classification):
+        residual = ResidualBoosting(method, mixture)
+        members[RESIDUAL_BOOSTING] = residual.fit(*rows, rng, progress, n_threads=background.n_threads_left)
+    return members
+
+
+def _boosting_data(data: FitData, n_copies: int, rng: Rng) -> FitData:
+    """The data with masked copies of the training rows and of the rows for early stopping."""
+    train, valid = (
+        _with_masked_copies(rows, data.augmentation, n_copies, rng) for rows in (data.train, data.held_out)
+    )
+    return replace(data, train=train, valid=valid)
+
+
+def _with_masked_copies(
+    data: MaskedData, augmentation: MaskAugmentation, n_copies: int, rng: Rng
+) -> MaskedData:
+    """The rows and masked copies of them; for a very long table a single masked copy alone."""
+    n_copies = min(
+        n_copies, MAX_COPIED_ROWS // max(1, len(data)), MAX_COPIED_CELLS // max(1, data.values.size) - 1
+    )
+    if n_copies > 0:
+        return augmentation.copies(data, n_copies, rng)
+    return data.hidden_where(augmentation.keep(len(data), rng))

@@ -1,0 +1,85 @@
+"""What each budget fits, and how large tables are cut down to size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from stablemiss.base.method import Method
+from stablemiss.methods.boosting import Boosting
+from stablemiss.methods.column_net import ColumnNet
+from stablemiss.methods.em_mixture import EMMixture
+
+Budget = Literal["fast", "default", "best"]
+MIXTURE, BOOSTING, NET = "mixture", "boosting", "net"
+MEMBERS = (MIXTURE, BOOSTING, NET)
+# The mixture is left out of tables with more encoded columns: its time grows with the cube of their number.
+MAX_MIXTURE_COLUMNS = 160
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The members that a budget fits.
+
+    Attributes
+    ----------
+    methods : dict
+        Member name → method, in the order in which random generators are assigned.
+    masked_copies : int
+        Masked copies of the rows on which boosting is trained.
+    """
+
+    methods: dict[str, Method]
+    masked_copies: int
+
+    def select(self, members: Sequence[str], n_columns: int) -> dict[str, Method]:
+        """Member name → method for the members that the user chose.
+
+        Parameters
+        ----------
+        members : sequence of "mixture", "boosting", "net"
+            "net" stands for all networks of the plan.
+        n_columns : int
+            Encoded columns of the table. The mixture is left out of very wide ones unless it is the only
+            member.
+        """
+        if not members or any(name not in MEMBERS for name in members):
+            raise ValueError(
+                f"members must be a non-empty subset of {', '.join(map(repr, MEMBERS))}; got "
+                f"{list(members)!r}."
+            )
+        selected = {name: method for name, method in self.methods.items() if name.split()[0] in members}
+        if n_columns > MAX_MIXTURE_COLUMNS and len(selected) > 1:
+            selected.pop(MIXTURE, None)
+        return selected
+
+
+def make_plan(budget: str) -> Plan:
+    """The plan of a budget: "fast", "default" or "best"."""
+    # The mixture is never refitted on the validation rows, because stacking and calibration use them.
+    if budget == "fast":
+        return Plan(
+            {
+                MIXTURE: EMMixture(max_components=3, tolerance=3e-3, max_steps=40, refit_on_validation=False),
+                BOOSTING: Boosting(learning_rate=0.15, patience=20),
+                NET: ColumnNet(width=128, steps=800),
+            },
+            masked_copies=3,
+        )
+    if budget == "default":
+        return Plan(
+            {
+                MIXTURE: EMMixture(
+                    max_components=5, tolerance=1e-3, max_steps=100, refit_on_validation=False
+                ),
+                BOOSTING: Boosting(learning_rate=0.08, patience=40),
+                NET: ColumnNet(),
+            },
+            masked_copies=5,
+        )
+    if budget == "best":
+        nets = {f"{NET} {number}": ColumnNet(steps=12_000) for number in (1, 2, 3)}
+        mixture = EMMixture(refit_on_validation=False)
+        return Plan({MIXTURE: mixture, BOOSTING: Boosting(), **nets}, masked_copies=8)
+    raise ValueError(f'budget must be "fast", "default" or "best"; got {budget!r}.')

@@ -1,0 +1,142 @@
+"""Residual boosting: boosted trees that start from the mixture's predictions and add a correction.
+
+More accurate than plain boosting where the mixture fits well, less accurate where it does not; stacking
+decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import lightgbm
+import numpy as np
+
+from stablemiss.base.method import Predictor
+from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.methods.boosting import Boosting, TreeData, boost, lightgbm_params, raw_scores
+from stablemiss.methods.em_mixture import EMMixturePredictor
+from stablemiss.progress import Progress
+from stablemiss.seeding import Rng
+from stablemiss.tasks import Classification, Task
+
+# Smallest decrease of the validation loss, in variances of the target, that counts as an improvement. A good
+# initial prediction leaves little to gain; without a bound, boosting would continue for negligible gains.
+MIN_DELTA = 1e-4
+
+
+class ResidualBoostingPredictor(Predictor):
+    """The mixture's predictions plus the outputs of trees, which may also split on these predictions.
+
+    Attributes
+    ----------
+    mixture : EMMixturePredictor
+        Makes the initial predictions.
+    models : list of str
+        One LightGBM model per output, in LightGBM's text format.
+
+    See Also
+    --------
+    stablemiss.methods.boosting.BoostingPredictor : Trees that start from a constant.
+    """
+
+    def __init__(self, mixture: EMMixturePredictor, models: list[str]):
+        self.mixture = mixture
+        self.models = models
+        self.boosters = [lightgbm.Booster(model_str=text) for text in models]
+
+    def _predict(self, values: Floats, mask: Bools) -> Floats:
+        return self.predict_from(self.mixture.predict(values, mask), values, mask)
+
+    def predict_from(self, init_prediction: Floats, values: Floats, mask: Bools) -> Floats:
+        """As `predict`, for a caller that already has the mixture's predictions.
+
+        Parameters
+        ----------
+        init_prediction : (n, d_output)
+            ``mixture.predict(values, mask)``.
+        values, mask : (n, d)
+            Encoded rows. Hidden values have no influence: the trees see NaN in their place.
+        """
+        return init_prediction + raw_scores(self.boosters, _tree_features(values, mask, init_prediction))
+
+    def state(self) -> dict[str, Any]:
+        return {"mixture": self.mixture.state(), "models": self.models}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        return cls(EMMixturePredictor.from_state(state["mixture"]), state["models"])
+
+
+@dataclass(frozen=True)
+class ResidualBoosting:
+    """Boosted trees fitted to what a fitted mixture leaves unexplained, for numeric targets.
+
+    Not a `Method`: it needs a fitted mixture, and methods hold no state.
+
+    Parameters
+    ----------
+    boosting : Boosting
+        Hyper-parameters of the trees. `masked_copies` is ignored: the caller augments the rows.
+    mixture : EMMixturePredictor
+        Makes the initial predictions.
+
+    See Also
+    --------
+    stablemiss.methods.Boosting : Trees that start from a constant.
+    """
+
+    name: ClassVar[str] = "residual_boosting"
+    boosting: Boosting
+    mixture: EMMixturePredictor
+
+    def fit(
+        self,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        rng: Rng,
+        progress: Progress,
+        n_threads: int | None = None,
+    ) -> ResidualBoostingPredictor:
+        """Fit to `train` with early stopping on `valid`.
+
+        Parameters
+        ----------
+        train, valid, task, rng, progress
+            As in `Method.fit`; `valid` must not be empty.
+        n_threads : int, default=None
+            As in `Boosting.fit`.
+        """
+        if isinstance(task, Classification):
+            # The class densities fit their own training rows far too closely for the residuals to be useful.
+            raise ValueError(
+                "Residual boosting needs a numeric target, but the target is a class. Use Boosting."
+            )
+        params = lightgbm_params(self.boosting, train, self.boosting.leaf_rows(len(train)), rng, n_threads)
+        params["objective"] = "regression"
+        train_rows, valid_rows = self._tree_data(train), self._tree_data(valid)
+        models = [
+            boost(
+                self.boosting,
+                params,
+                train_rows.for_output(k),
+                valid_rows.for_output(k),
+                progress,
+                MIN_DELTA,
+            )
+            for k in range(task.d_output)
+        ]
+        return ResidualBoostingPredictor(self.mixture, models)
+
+    def _tree_data(self, data: MaskedData) -> TreeData:
+        init_prediction = self.mixture.predict(data.values, data.mask)
+        features = _tree_features(data.values, data.mask, init_prediction)
+        return TreeData(features, data.target, data.weight, init_prediction)
+
+
+def _tree_features(values: Floats, mask: Bools, init_prediction: Floats) -> Floats:
+    """Values, NaN where hidden, followed by the initial predictions, (n, d + d_output)."""
+    features = np.hstack([values, init_prediction])
+    features[:, : values.shape[1]][~mask] = np.nan
+    return features
