@@ -1,4 +1,4 @@
-"""Prediction from incomplete data that stays right when the missingness changes."""
+"""Prediction from incomplete data that stays accurate when the missingness changes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Loaded on first use, so that `import stablemiss` and the command line start without torch and scikit-learn.
-_HOME = {
+# Public name → module. Imported on first use, so that `import stablemiss` and the command line start without
+# torch and scikit-learn.
+_MODULES = {
     "AnyMaskRegressor": "stablemiss.estimators",
     "AnyMaskClassifier": "stablemiss.estimators",
     "MissingRegressor": "stablemiss.estimators",
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
+    if name in _MODULES:
         from importlib import import_module
 
-        return getattr(import_module(_HOME[name]), name)
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'stablemiss' has no attribute {name!r}")
 
 

@@ -258,8 +258,8 @@ class AnyMask(Method):
         contradicted = np.intersect1d(columns[is_never_missing], incomplete).tolist()
         if contradicted:
             raise ValueError(
-                f"never_missing contains column {contradicted[0]!r}, but some training rows miss it. "
-                "Remove it from never_missing, or list the columns that may go missing in may_vanish."
+                f"never_missing contains column {contradicted[0]!r}, but it is missing in some training "
+                "rows. Remove it from never_missing, or list the columns that may go missing in may_vanish."
             )
         return ~is_never_missing
 

@@ -162,7 +162,7 @@ class ColumnNetPredictor(NetworkPredictor):
 
 
 class ColumnNet(Method):
-    """A network trained with a new mask for every row in every step, which also reconstructs hidden values.
+    """A network trained with a new mask for every row in every step; it also reconstructs hidden values.
 
     Reconstructing hidden values teaches it which columns are redundant. On one split of King County house
     sales this changed the mean regret of a prototype from +3% to −4%.

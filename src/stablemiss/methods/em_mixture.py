@@ -90,7 +90,7 @@ class EMMixturePredictor(Predictor):
 
 
 class EMMixture(Method):
-    """Gaussian mixture fitted by EM to the observed values; unaffected by the mechanism under MCAR and MAR.
+    """Gaussian mixture fitted by EM to observed values; unaffected by the mechanism under MCAR and MAR.
 
     Parameters
     ----------
