@@ -16,6 +16,7 @@ from stablemiss import MissingClassifier, MissingRegressor, StableMissRegressor
 from stablemiss.methods import OLS, StableNet
 from stablemiss.missingness import MCARIndependent
 from stablemiss.progress import NullProgress
+from stablemiss.results import Store
 from stablemiss.tuning import Choice, Range, tune
 
 RIDGE = {"ridge": Range(1e-3, 1e3, log=True)}
@@ -195,6 +196,19 @@ def test_a_resumed_search_equals_an_uninterrupted_one_and_repeats_no_trial(table
     uninterrupted = tune(MissingRegressor(shelf()), *table, n_trials=13)
     assert [trial.params for trial in resumed.trials] == [trial.params for trial in uninterrupted.trials]
     assert resumed.params == uninterrupted.params
+
+
+def test_trials_become_records_that_a_store_keeps(table, tmp_path):
+    tuned = tune(MissingRegressor("ols"), *table, n_trials=3, space=RIDGE, random_state=4)
+    records = tuned.records("toy")
+    assert [record.scores[0].error for record in records] == [trial.loss for trial in tuned.trials]
+    assert [record.config["ridge"] for record in records] == [trial.params["ridge"] for trial in tuned.trials]
+    assert {(record.label, record.dataset, record.seed) for record in records} == {("ols", "toy", 4)}
+    store = Store(tmp_path / "trials.jsonl")
+    with store.appending() as append:
+        for record in records:
+            append(record)
+    assert store.records() == records
 
 
 def test_equal_hyper_parameters_are_fitted_once(table, shelf):

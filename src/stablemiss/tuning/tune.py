@@ -12,13 +12,15 @@ from time import monotonic
 from typing import Any
 
 import optuna
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from stablemiss.base.search_space import Choice, Range, Space, to_tuples
 from stablemiss.estimators.missing import AnyMethodEstimator, to_method_with
 from stablemiss.methods import Method
 from stablemiss.missingness import Mechanism
 from stablemiss.progress import NullProgress, Progress
+from stablemiss.results import Record, Score
+from stablemiss.results.provenance import describe, provenance
 from stablemiss.tuning.holdout import HoldoutSplit
 from stablemiss.tuning.journal import quiet
 from stablemiss.tuning.search import Search, Trial
@@ -41,6 +43,8 @@ class Tuned:
         All finished trials, including failed ones, in the order in which they started.
     initial_estimator : MissingRegressor or MissingClassifier
         Copy of the estimator that was passed to `tune`.
+    seed : int
+        Random seed of the search.
 
     See Also
     --------
@@ -51,10 +55,40 @@ class Tuned:
     loss: float
     trials: list[Trial]
     initial_estimator: AnyMethodEstimator
+    seed: int
 
     def estimator(self) -> AnyMethodEstimator:
         """An unfitted estimator with the best hyper-parameters."""
         return with_params(self.initial_estimator, self.params)
+
+    def records(self, dataset: str) -> list[Record]:
+        """The trials as records, which `stablemiss.results.Store` keeps in a file.
+
+        Parameters
+        ----------
+        dataset : str
+            Name of the table in the records.
+        """
+        method = to_method_with(self.initial_estimator.method, self.initial_estimator.params)
+        is_classification = is_classifier(self.initial_estimator)
+        return [
+            Record(
+                suite="tuning",
+                dataset=dataset,
+                mechanism="training rows",
+                level=None,
+                instance=trial.number,
+                label=method.name,
+                seed=self.seed,
+                scores=() if trial.loss is None else (Score("validation rows", None, trial.loss),),
+                metric="log loss" if is_classification else "rmse in standard deviations",
+                failure=trial.failure,
+                config=describe({**method.get_params(deep=False), **trial.params}),
+                seconds=trial.seconds,
+                **provenance(),
+            )
+            for trial in self.trials
+        ]
 
 
 def tune(
@@ -178,7 +212,7 @@ def tune(
         reason = f"; the first failed with {trials[0].failure}" if trials else " before the timeout"
         raise ValueError(f"None of {len(trials)} trials of {method.name!r} succeeded{reason}.")
     fixed = all_params if isinstance(estimator.method, Method) else estimator.params or {}
-    return Tuned({**fixed, **best.params}, _loss(best), trials, clone(estimator))
+    return Tuned({**fixed, **best.params}, _loss(best), trials, clone(estimator), random_state)
 
 
 def _run(
