@@ -13,6 +13,9 @@ from stablemiss.experiments import workers
 from stablemiss.experiments.workers import Workers
 from stablemiss.results import Store
 
+# Clusters of two processes at a time would compete for ports.
+pytestmark = pytest.mark.xdist_group("clusters")
+
 # Table 6 with two quick methods, in a process of its own: clusters leave threads and warnings behind.
 CALL = [
     *(sys.executable, "-m", "stablemiss", "reproduce", "table6", "--budget", "quick"),
@@ -138,7 +141,7 @@ def test_a_task_that_kills_its_dask_worker_is_reported(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         "import os, signal\n"
-        "from stablemiss.experiments.workers import as_completed\n"
+        "from stablemiss.experiments.workers import Workers\n"
         "def die(_):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "if __name__ == '__main__':\n"
