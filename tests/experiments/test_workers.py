@@ -55,7 +55,7 @@ def test_a_cluster_of_two_processes_gives_the_same_records(alone, tmp_path, back
 def test_a_running_scheduler_is_used(alone, tmp_path):
     """Two workers of a Dask cluster that the command did not start."""
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
         assert outcomes(tmp_path, "--backend", "dask", "--scheduler", cluster.scheduler_address) == alone
         # All five fits were executed there.
         with distributed.Client(cluster) as client:
@@ -127,7 +127,7 @@ def test_another_server_at_the_address_is_reported_too(monkeypatch):
 @pytest.mark.slow
 def test_workers_of_several_threads_are_refused():
     distributed = pytest.importorskip("distributed")
-    threaded = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None)
+    threaded = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0")
     with (
         threaded as cluster,
         pytest.raises(ValueError, match="Start the workers with: dask worker --nthreads 1"),

@@ -96,7 +96,7 @@ class Workers:
         from distributed import Client, LocalCluster
 
         if self.scheduler is None:
-            local = LocalCluster(n_workers=self.jobs, threads_per_worker=1, dashboard_address=None)
+            local = LocalCluster(n_workers=self.jobs, threads_per_worker=1, dashboard_address=":0")
             with local as cluster, Client(cluster) as client:
                 yield client
             return
