@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=20
 
 .PHONY: demo test test-slow test-accuracy check bench setup clean
 
-demo: $(READY)  ## the main job on built-in data: a table and report.html
+demo: $(READY)  ## compare methods on synthetic data: a table and report.html
 	$(BIN)/stablemiss demo
 
 test: $(READY)  ## the fast suite, about five minutes on two cores

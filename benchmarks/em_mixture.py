@@ -21,7 +21,7 @@ import torch
 from stablemiss.datasets import Population, make_gaussian_mix
 from stablemiss.missingness import LEVELS, MECHANISMS, Mechanism
 from stablemiss.mixture import GaussianMixture, MixtureFit, Rows
-from stablemiss.mixture.em import Parameters, Sums
+from stablemiss.mixture.em import Parameters, SufficientStatistics
 from stablemiss.mixture.workers import Workers
 from stablemiss.progress import NullProgress
 
@@ -50,7 +50,7 @@ class CountedFit(MixtureFit):
         super().__init__(*settings, **more)
         self.passes: Counter = Counter()
 
-    def _expect(self, rows: Rows, parameters: Parameters) -> Sums:
+    def _expect(self, rows: Rows, parameters: Parameters) -> SufficientStatistics:
         self.passes[rows, len(parameters.means)] += 1
         return super()._expect(rows, parameters)
 
@@ -128,7 +128,7 @@ def main() -> None:
         fit = CountedFit(train, valid, 1, tolerance=3e-4, max_steps=150, rng=rng, progress=NullProgress())
         start = time.perf_counter()
         fit.fit(options.components, max_components=options.components, ridge=None)
-        mixture = fit.refresh()
+        mixture = fit.update_on_all_rows()
         seconds = time.perf_counter() - start
         bare, whole = (
             sum(count * bare_pass(rows, k, of_all) for (rows, k), count in fit.passes.items())

@@ -25,9 +25,9 @@ def test_weights_have_mean_one_and_are_not_rescaled_in_subsets():
     assert sum(subset.weight.sum() for subset in subsets) == pytest.approx(data.weight.sum())
 
 
-def test_hidden_where_never_reveals_missing_values():
+def test_keep_where_never_reveals_missing_values():
     data = make_data()
-    masked = data.hidden_where(np.random.default_rng(1).random(data.mask.shape) < 0.5)
+    masked = data.keep_where(np.random.default_rng(1).random(data.mask.shape) < 0.5)
     assert not (masked.mask & ~data.mask).any()
     assert (masked.values[~masked.mask] == 0).all()
     np.testing.assert_array_equal(masked.values[masked.mask], data.values[masked.mask])

@@ -18,7 +18,7 @@ Bools = NDArray[np.bool_]
 
 
 def hide(values: Floats, mask: Bools) -> Floats:
-    """Return `values` with zeros where `mask` is False, NaN and inf included."""
+    """Return `values` with zeros where `mask` is False, even if a value there is NaN or infinite."""
     return np.where(mask, values, 0.0)
 
 
@@ -37,8 +37,8 @@ def centre_and_scale(columns: Floats, weight: Floats | None = None) -> tuple[Flo
     centre : (d,)
         Mean of each column; zero if all its values are missing.
     scale : (d,)
-        Standard deviation of each column; infinite if its values are equal up to rounding, so that dividing
-        by it gives zeros.
+        Standard deviation of each column; infinite if its values are all missing or equal up to rounding, so
+        that dividing by it gives zeros.
 
     Examples
     --------
@@ -57,8 +57,8 @@ def _centre_and_scale(column: Floats, weight: Floats) -> tuple[float, float]:
         return 0.0, np.inf
     if values.min() == values.max():
         return float(values[0]), np.inf
-    # Relative to the largest value, squares neither overflow nor underflow, and rounding errors have a
-    # known size.
+    # Dividing by the largest absolute value prevents squares from overflowing or underflowing, and bounds
+    # the rounding errors.
     unit = float(np.abs(values).max())
     mean = np.average(values / unit, weights=weight)
     deviation = float(np.sqrt(np.average((values / unit - mean) ** 2, weights=weight)))
@@ -79,7 +79,7 @@ def is_missing(entry: Any) -> bool:
 
 
 def missing_cells(array: NDArray) -> Bools:
-    """Boolean array of the same shape, True where a numeric or object array is missing."""
+    """Boolean array of the same shape, True where an entry of a numeric or object array is missing."""
     if array.dtype.kind in "fiub":
         return np.isnan(array)
     return np.fromiter(map(is_missing, array.ravel()), dtype=bool, count=array.size).reshape(array.shape)
@@ -110,7 +110,7 @@ def to_array(X: Any) -> NDArray:
 def to_table(X: Any) -> Floats:
     """Convert X to an (n, d) float64 array with NaN where missing.
 
-    Raises ValueError if X holds anything but finite numbers and missing values.
+    Raises ValueError if X contains anything other than finite numbers and missing values.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class MaskedData:
         Parameters
         ----------
         values : (n, d)
-            Features. What stands where `mask` is False is ignored.
+            Features. Values where `mask` is False are ignored.
         mask : (n, d)
             True = observed.
         target : (n, d_target) or (n,)
@@ -228,7 +228,7 @@ class MaskedData:
         return self.values.shape[1]
 
     def column_means(self) -> Floats:
-        """Weighted mean (d,) of each column's observed values; zero for a column without any."""
+        """Weighted mean of the observed values of each column, (d,); zero if there are none."""
         observed_weight = self.weight @ self.mask
         return (self.weight @ self.values) / np.where(observed_weight > 0, observed_weight, 1.0)
 
@@ -242,7 +242,7 @@ class MaskedData:
             weight=self.weight[index],
         )
 
-    def hidden_where(self, keep: Bools) -> MaskedData:
-        """Return the same rows with additional values hidden where `keep` (n, d) is False."""
+    def keep_where(self, keep: Bools) -> MaskedData:
+        """Return the same rows in which values stay observed only where `keep` (n, d) is True."""
         mask = self.mask & keep
         return replace(self, values=hide(self.values, mask), mask=mask)

@@ -14,16 +14,16 @@ from rich.progress import Progress as RichProgress
 
 
 class Progress(ABC):
-    """Interface of all progress reporting."""
+    """Base class of progress reporters."""
 
     @abstractmethod
-    def start(self, what: str, total: int | None = None) -> None:
+    def start(self, description: str, total: int | None = None) -> None:
         """Begin a task.
 
         Parameters
         ----------
-        what : str
-            Name of the task, as shown to the user.
+        description : str
+            Description of the task, shown to the user.
         total : int, default=None
             Number of steps. None means that it is not known.
         """
@@ -60,7 +60,7 @@ class NullProgress(Progress):
     >>> progress.finish()
     """
 
-    def start(self, what: str, total: int | None = None) -> None:
+    def start(self, description: str, total: int | None = None) -> None:
         pass
 
     def update(self, done: int, note: str = "") -> None:
@@ -71,7 +71,7 @@ class NullProgress(Progress):
 
 
 class ProgressBar(Progress):
-    """A progress bar on standard error, one at a time, removed when its task ends.
+    """Shows a progress bar for the current task on standard error and removes it when the task ends.
 
     See Also
     --------
@@ -82,7 +82,7 @@ class ProgressBar(Progress):
         self._progress: RichProgress | None = None
         self._task: TaskID | None = None
 
-    def start(self, what: str, total: int | None = None) -> None:
+    def start(self, description: str, total: int | None = None) -> None:
         self.finish()
         self._progress = RichProgress(
             SpinnerColumn(),
@@ -93,7 +93,7 @@ class ProgressBar(Progress):
             console=Console(stderr=True),
             transient=True,
         )
-        self._task = self._progress.add_task(what, total=total, note="")
+        self._task = self._progress.add_task(description, total=total, note="")
         self._progress.start()
 
     def update(self, done: int, note: str = "") -> None:

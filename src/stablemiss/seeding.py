@@ -10,13 +10,13 @@ Rng = np.random.Generator
 
 
 def to_rng(random_state: Any = None) -> Rng:
-    """Create a numpy generator from a `random_state` in the sense of scikit-learn.
+    """Convert a scikit-learn `random_state` to a numpy generator.
 
     Parameters
     ----------
     random_state : int, SeedSequence, RandomState or Generator, default=None
-        An int gives the same random numbers each time. A Generator is returned as it is, so its state
-        advances. A RandomState seeds a new generator. None uses fresh entropy.
+        An int gives the same random numbers each time. A Generator is returned unchanged, so that
+        its state advances with every use. A RandomState seeds a new generator. None uses fresh entropy.
 
     Examples
     --------

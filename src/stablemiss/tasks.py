@@ -20,6 +20,13 @@ class Task(ABC):
     Methods are fitted to the encoded `target` and return the raw `output`; the user gets the decoded
     `prediction`.
 
+    Attributes
+    ----------
+    kind : str
+        "regression" or "classification".
+    d_output : int
+        Number of raw outputs per row: the number of targets, or the number of classes.
+
     See Also
     --------
     Regression : One or several numbers per row.
@@ -31,7 +38,7 @@ class Task(ABC):
 
     @abstractmethod
     def encode(self, y: NDArray) -> NDArray:
-        """Encode the user's target."""
+        """Convert the user's target to standardised numbers (n, d_output) or class codes (n,)."""
 
     @abstractmethod
     def decode(self, output: Floats) -> NDArray:
@@ -43,7 +50,7 @@ class Task(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
-        """What the archive stores. `task_from_state` is the inverse."""
+        """Return what a model file stores. `task_from_state` is the inverse."""
 
     def loss(self, output: Floats, target: NDArray, weight: Floats) -> float:
         """Weighted mean of `row_loss`, for numpy arrays."""
@@ -166,8 +173,8 @@ class Classification(Task):
 
     def probabilities(self, output: Floats) -> Floats:
         """Convert raw outputs to class probabilities (n, n_classes)."""
-        shifted = np.exp(output - output.max(axis=1, keepdims=True))
-        return shifted / shifted.sum(axis=1, keepdims=True)
+        exponentials = np.exp(output - output.max(axis=1, keepdims=True))
+        return exponentials / exponentials.sum(axis=1, keepdims=True)
 
     def row_loss(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         from torch.nn.functional import cross_entropy

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-# Numeric dates such as 31/12/2020 or 2020.12.31, optionally followed by a time. (pyarrow parses 2020-12-31
-# itself.)
+# Numeric dates such as 31/12/2020 or 2020.12.31, optionally followed by a time. (ISO dates such as
+# 2020-12-31 are already parsed by pyarrow.)
 DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?")
 
 
@@ -26,7 +26,7 @@ def is_number(entry: str) -> bool:
     return True
 
 
-def non_numeric_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
+def non_numeric_entry(entries: Iterable[str], min_numeric_share: float = 0.9) -> str | None:
     """Return a non-numeric entry of a column that is otherwise almost entirely numeric, or None.
 
     Such an entry, for example "?" or "unknown", usually stands for a missing value.
@@ -35,12 +35,12 @@ def non_numeric_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
     ----------
     entries : iterable of str
         Observed entries of one column.
-    share : float, default=0.9
-        Share of entries that must be numbers. Raising it reports fewer columns.
+    min_numeric_share : float, default=0.9
+        Minimum share of numeric entries for a column to count as numeric. Raising it reports fewer columns.
 
     See Also
     --------
-    looks_like_dates : The same question for dates.
+    looks_like_dates : Detects columns of dates.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def non_numeric_entry(entries: Iterable[str], share: float = 0.9) -> str | None:
     """
     counts = Counter(entries)
     non_numeric = {entry: count for entry, count in counts.items() if not is_number(entry)}
-    if not non_numeric or sum(non_numeric.values()) >= (1 - share) * counts.total():
+    if not non_numeric or sum(non_numeric.values()) >= (1 - min_numeric_share) * counts.total():
         return None
     return next(iter(non_numeric))
 

@@ -40,8 +40,9 @@ def torch_randomness(rng: Rng) -> Iterator[None]:
 def torch_threads(n_threads: int | None) -> Iterator[None]:
     """Let torch use `n_threads` threads inside the block; None leaves the number unchanged.
 
-    Small steps are fastest with one thread. Threads that synchronise after every small operation gain
-    nothing, and on a busy or throttled machine a step can take thirty times as long.
+    Training steps on small tensors are fastest with one thread. Several threads that synchronise after
+    every small operation gain nothing, and on a busy or throttled machine they can make a step thirty times
+    slower.
 
     See Also
     --------
@@ -53,11 +54,11 @@ def torch_threads(n_threads: int | None) -> Iterator[None]:
     ...     torch.get_num_threads()
     1
     """
-    before = torch.get_num_threads()
+    previous = torch.get_num_threads()
     if n_threads is not None:
         torch.set_num_threads(n_threads)
     try:
         yield
     finally:
         if n_threads is not None:
-            torch.set_num_threads(before)
+            torch.set_num_threads(previous)

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
-def check_folder(path: str | Path) -> None:
+def check_can_write(path: str | Path) -> None:
     """Raise OSError if no file can be written at `path`. Call it before a long computation, not after it.
 
     See Also
     --------
-    whole_file : Writes the file.
+    atomic_write : Writes a file atomically.
     """
     path = _resolve_link(path)
     if not path.parent.is_dir():
@@ -29,7 +29,7 @@ def check_folder(path: str | Path) -> None:
 
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Context manager for writing a file atomically.
 
     It yields the path of a temporary file in the same folder, which is renamed to `path` at the end.
@@ -44,19 +44,20 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
     See Also
     --------
-    check_folder : Checks in advance whether the file can be written.
+    check_can_write : Checks in advance whether the file can be written.
 
     Examples
     --------
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole_file(Path(folder) / "a.txt") as unfinished:
+    ...     with atomic_write(Path(folder) / "a.txt") as unfinished:
     ...         _ = unfinished.write_text("done")
     ...     [path.name for path in Path(folder).iterdir()]
     ['a.txt']
     """
-    check_folder(path)
+    check_can_write(path)
     path = _resolve_link(path)
-    # Only the extension of the name is kept, such as .csv.gz: a long name with a prefix could be too long.
+    # Only the extension, such as .csv.gz, is kept, because a long name with a prefix could exceed the limit
+    # of the file system.
     handle, name = tempfile.mkstemp(
         prefix=".unfinished-", suffix="".join(path.suffixes[-2:]), dir=path.parent
     )
@@ -72,7 +73,7 @@ def whole_file(path: str | Path) -> Iterator[Path]:
 
 
 def _resolve_link(path: str | Path) -> Path:
-    """The file that a link at `path` points to; `path` itself if it is not a link to a file."""
+    """Return the file that the link `path` points to, or `path` itself if it is not a link to a file."""
     path = Path(path)
     # Links to pipes and devices, such as /dev/stdout, cannot be resolved to a path.
     is_link_to_file = path.is_symlink() and (path.is_file() or not path.exists())
@@ -80,7 +81,7 @@ def _resolve_link(path: str | Path) -> Path:
 
 
 def _permissions(path: Path) -> int:
-    """Permissions of the file at `path`; those of a new file if there is none."""
+    """Permissions of the file at `path`, or the default permissions of a new file if it does not exist."""
     if path.exists():
         return stat.S_IMODE(path.stat().st_mode)
     umask = os.umask(0)

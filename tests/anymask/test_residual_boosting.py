@@ -51,7 +51,7 @@ def test_trees_add_what_the_initial_predictions_leave(n_outputs):
 
 def test_given_initial_predictions_replace_those_of_the_mixture_and_state_restores_the_predictor():
     data, task = draw(1)
-    data = data.hidden_where(to_rng(2).uniform(size=data.mask.shape) < 0.7)
+    data = data.keep_where(to_rng(2).uniform(size=data.mask.shape) < 0.7)
     mixture = EMMixture(n_components=1).fit(data, data, task, to_rng(0), NullProgress())
     predictor = fit(mixture, data, task)
     outputs = predictor.predict(data.values, data.mask)

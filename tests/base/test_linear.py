@@ -36,7 +36,7 @@ def test_a_column_never_observed_has_mean_zero():
     _, data = draw(0)
     keep = np.ones_like(data.mask)
     keep[:, 1] = False
-    assert data.hidden_where(keep).column_means()[1] == 0
+    assert data.keep_where(keep).column_means()[1] == 0
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -133,12 +133,12 @@ def test_entirely_missing_rows_and_columns_are_accepted(method, kind):
     keep = np.ones_like(data.mask)
     keep[::10] = False
     keep[:, 1] = False
-    incomplete = data.hidden_where(keep)
+    incomplete = data.keep_where(keep)
     predictor = fit(method, incomplete, task)
     assert np.isfinite(predict(predictor, incomplete)).all()
     # A column that was missing in training, and a table without a single value.
     assert np.isfinite(predict(predictor, data)).all()
-    assert np.isfinite(predict(predictor, data.hidden_where(np.zeros_like(keep)))).all()
+    assert np.isfinite(predict(predictor, data.keep_where(np.zeros_like(keep)))).all()
 
 
 @BOTH_TASKS

@@ -25,10 +25,10 @@ def real_folder() -> Callable[[source.Source], Path]:
     """Returns the data folder if it contains the real file; otherwise skips the test."""
 
     def folder_of(table: source.Source) -> Path:
-        folder = Path(os.environ.get(source.ENVIRONMENT, ""))
-        if source.ENVIRONMENT not in os.environ or not (folder / table.path).exists():
+        folder = Path(os.environ.get(source.ENVIRONMENT_VARIABLE, ""))
+        if source.ENVIRONMENT_VARIABLE not in os.environ or not (folder / table.path).exists():
             pytest.skip(
-                f"needs the real file: set {source.ENVIRONMENT} to the folder that contains {table.path}"
+                f"needs the real file: set {source.ENVIRONMENT_VARIABLE} to the folder of {table.path}"
             )
         return folder
 

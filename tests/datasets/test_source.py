@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stablemiss.datasets.source import ENVIRONMENT, Source, check_digest, data_folder
+from stablemiss.datasets.source import ENVIRONMENT_VARIABLE, Source, check_digest, data_folder
 
 CONTENT = b"a,b\n1,2\n"
 
@@ -30,11 +30,11 @@ def put(folder: Path, content: bytes) -> Path:
 def test_the_argument_takes_precedence_over_the_environment_and_that_over_the_home_folder(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setenv(ENVIRONMENT, str(tmp_path / "environment"))
+    monkeypatch.setenv(ENVIRONMENT_VARIABLE, str(tmp_path / "environment"))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert data_folder(tmp_path / "argument") == tmp_path / "argument"
     assert data_folder() == tmp_path / "environment"
-    monkeypatch.delenv(ENVIRONMENT)
+    monkeypatch.delenv(ENVIRONMENT_VARIABLE)
     assert data_folder() == tmp_path / ".cache" / "stablemiss"
 
 
@@ -60,7 +60,14 @@ def test_the_error_without_network_says_how_to_get_the_file(tmp_path):
     with pytest.raises(FileNotFoundError) as error:
         make_source(no_fetch).read(tmp_path)
     message = str(error.value)
-    for fact in (str(tmp_path), "numbers.csv", "https://page", "data_home", ENVIRONMENT, "unreachable"):
+    for fact in (
+        str(tmp_path),
+        "numbers.csv",
+        "https://page",
+        "data_home",
+        ENVIRONMENT_VARIABLE,
+        "unreachable",
+    ):
         assert fact in message
     assert not (tmp_path / "folder").exists()
 

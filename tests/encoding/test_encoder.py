@@ -330,10 +330,10 @@ INVALID = {
     "renamed": (
         TRAINED.rename(columns={"age": "Age"}),
         r"not those that Model was fitted with \(not in the training table: 'Age'; "
-        r"in the training table but absent now: 'age'\)\. Give renamed columns their old names",
+        r"in the training table but absent now: 'age'\)\. Give renamed columns the names they had",
     ),
     "absent": (TRAINED[["age"]], r"absent now: 'town'\)\..*allow_missing_columns=True"),
-    "extra": (TRAINED.assign(id=1), r"\(not in the training table: 'id'\)\..* drop the others"),
+    "extra": (TRAINED.assign(id=1), r"\(not in the training table: 'id'\)\..* drop columns that are new"),
     "many extra": (
         TRAINED.assign(**{f"x{k}": 0 for k in range(20)}),
         r"not in the training table: 'x0', .*'x7' and 12 more\)",
@@ -355,7 +355,7 @@ INVALID = {
 def test_tables_with_columns_that_differ_from_training_raise(X: Any, message: str) -> None:
     encoder, *_ = fit(TRAINED)
     with pytest.raises(ValueError, match=message):
-        encoder.transform(read_table(X), owner="Model")
+        encoder.transform(read_table(X), estimator_name="Model")
 
 
 def test_a_renamed_column_raises_even_if_columns_may_be_absent() -> None:

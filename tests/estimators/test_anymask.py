@@ -83,7 +83,7 @@ def test_columns_that_the_table_does_not_have_raise():
         ValueError, match="never_missing names 'd', but the table has the columns 'a', 'b', 'c'"
     ):
         AnyMaskRegressor(never_missing=["d"]).fit(X, y)
-    with pytest.raises(ValueError, match="no column names; give positions"):
+    with pytest.raises(ValueError, match="no column names; pass positions"):
         AnyMaskRegressor(may_vanish=["a"]).fit(X.to_numpy(), y)
     with pytest.raises(ValueError, match="must be a list of columns"):
         AnyMaskRegressor(may_vanish="a").fit(X, y)

@@ -11,7 +11,7 @@ from stablemiss.seeding import to_rng
 @pytest.mark.parametrize("seed", range(3))
 def test_columns_of_one_group_are_hidden_together_in_four_of_five_rows(seed):
     rng = to_rng(seed)
-    keep = MaskAugmentation.of([0, 1, 1, 1, 4, 4]).keep(5000, rng)
+    keep = MaskAugmentation.of([0, 1, 1, 1, 4, 4]).draw(5000, rng)
     assert (keep[:, 1] == keep[:, 2]).all()
     assert (keep[:, 4] == keep[:, 5]).all()
     assert (keep[:, 0] != keep[:, 1]).any()
@@ -36,7 +36,7 @@ def test_copies_start_with_the_unchanged_rows_and_repeat_targets_and_weights():
 @pytest.mark.parametrize("seed", range(3))
 def test_informative_columns_are_hidden_alone_more_often_than_others(seed):
     augmentation = MaskAugmentation.of(np.arange(10), importance=[100.0, *[1.0] * 9])
-    hidden = ~augmentation.keep(20000, to_rng(seed))
+    hidden = ~augmentation.draw(20000, to_rng(seed))
     alone = hidden.sum(axis=1) == 1
     assert hidden[alone, 0].mean() > 3 * hidden[alone, 1:].mean()
     assert 0.3 < hidden[:, 5].mean() < hidden[:, 0].mean() < 0.6
@@ -45,7 +45,7 @@ def test_informative_columns_are_hidden_alone_more_often_than_others(seed):
 def test_columns_that_may_not_vanish_are_never_hidden():
     may_vanish = np.array([True, False, True])
     for importance in (None, [1.0, 5.0, 1.0]):
-        keep = MaskAugmentation.of([0, 1, 2], importance, may_vanish).keep(500, to_rng(0))
+        keep = MaskAugmentation.of([0, 1, 2], importance, may_vanish).draw(500, to_rng(0))
         assert keep[:, 1].all()
         assert not keep[:, [0, 2]].all()
 
@@ -54,7 +54,7 @@ def test_informative_columns_that_may_not_vanish_are_replaced_by_others():
     augmentation = MaskAugmentation.of(
         range(6), importance=[9, 9, 9, 1, 1, 1], may_vanish=[False] * 3 + [True] * 3
     )
-    keep = augmentation.keep(20000, to_rng(0))
+    keep = augmentation.draw(20000, to_rng(0))
     assert keep[:, :3].all()
     # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three for those in which informative ones are hidden first.
     assert 0.36 < 1 - keep[:, 3:].mean() < 0.48

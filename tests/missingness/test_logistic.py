@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from stablemiss.missingness.logistic import deviations_from, find_intercepts, to_points
+from stablemiss.missingness.logistic import deviations_from, find_intercepts, to_quantiles
 
 
 def _scores(n: int) -> np.ndarray:
@@ -50,18 +50,18 @@ def test_rates_zero_and_one_give_probabilities_zero_and_one() -> None:
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_the_points_represent_all_rows(rate: float) -> None:
-    """Intercepts computed on a thousand points give the rate on twenty thousand rows."""
+    """Intercepts computed on a thousand quantiles give the rate on twenty thousand rows."""
     scores = _scores(20_000)
-    points = to_points(scores)
-    assert len(points) <= 1024
-    probabilities = expit(scores + find_intercepts(points, rate))
+    quantiles = to_quantiles(scores)
+    assert len(quantiles) <= 1024
+    probabilities = expit(scores + find_intercepts(quantiles, rate))
     np.testing.assert_allclose(probabilities.mean(axis=0), rate, atol=1e-3)
 
 
 def test_the_points_are_quantiles_at_the_midpoints_of_equal_steps() -> None:
     """Quantiles at the lower ends of the steps would be half a step too low on average."""
     scores = np.arange(1024.0 * 64)[:, None]
-    assert to_points(scores).mean() == pytest.approx(scores.mean(), abs=1)
+    assert to_quantiles(scores).mean() == pytest.approx(scores.mean(), abs=1)
 
 
 @pytest.mark.parametrize("n", [50, 5000])
@@ -70,10 +70,10 @@ def test_the_points_ignore_missing_scores(n: int) -> None:
     with_missing = scores.copy()
     with_missing[::2, 1] = np.nan
     with_missing[:, 2] = np.nan
-    points = to_points(with_missing)
-    probabilities = expit(scores[1::2, 1] + find_intercepts(points, 0.3)[1])
+    quantiles = to_quantiles(with_missing)
+    probabilities = expit(scores[1::2, 1] + find_intercepts(quantiles, 0.3)[1])
     assert probabilities.mean() == pytest.approx(0.3, abs=1e-3)
-    assert (points[:, 2] == 0).all()
+    assert (quantiles[:, 2] == 0).all()
 
 
 def test_the_deviation_of_a_missing_value_is_zero() -> None:

@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from stablemiss.mixture.em import Parameters, Rows, Sums, expect, maximise
+from stablemiss.mixture.em import Parameters, Rows, SufficientStatistics, expect, maximise
 from stablemiss.mixture.workers import Workers
 
 
@@ -149,7 +149,7 @@ def test_pooled_regressions_never_decrease_the_marginal_likelihood(seed, apart):
     table = np.column_stack([x, y])
     second = torch.from_numpy(np.stack([table[label == k].T @ table[label == k] for k in range(3)]))
     weight = torch.tensor(sizes, dtype=torch.float64)
-    sums = Sums(weight, torch.zeros(3, d + 1, dtype=torch.float64), second, 0.0)
+    sums = SufficientStatistics(weight, torch.zeros(3, d + 1, dtype=torch.float64), second, 0.0)
     parameters = make_start(seed, n_components=3, d=d + 1)
     path = []
     for _ in range(40):

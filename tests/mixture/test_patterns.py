@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from stablemiss.mixture.patterns import BLOCK_CELLS, Patterns
+from stablemiss.mixture.patterns import MAX_BLOCK_CELLS, Patterns
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -13,7 +13,7 @@ def test_every_row_is_in_exactly_one_block_with_the_columns_of_its_mask(seed, sh
     patterns = Patterns(mask)
     for block in patterns.blocks(n_components=3):
         for row, pattern in zip(patterns.order[block.rows], block.pattern.tolist(), strict=True):
-            expected = mask[row] if block.observed else ~mask[row]
+            expected = mask[row] if block.is_observed else ~mask[row]
             assert block.columns[pattern].tolist() == np.flatnonzero(expected).tolist()
             rows_in_blocks.append(row)
     assert sorted(rows_in_blocks) == list(range(shape[0]))
@@ -24,7 +24,7 @@ def test_the_smaller_matrix_is_used_and_blocks_are_bounded():
     for block in Patterns(mask).blocks(n_components=4):
         n_patterns, b = block.columns.shape
         assert b <= 15
-        assert 4 * n_patterns * b * b <= BLOCK_CELLS
+        assert 4 * n_patterns * b * b <= MAX_BLOCK_CELLS
 
 
 def test_equal_masks_share_one_pattern():

@@ -357,8 +357,8 @@ class RecordedProgress(NullProgress):
     def __init__(self):
         self.calls = []
 
-    def start(self, what, total=None):
-        self.calls.append(("start", what, total))
+    def start(self, description, total=None):
+        self.calls.append(("start", description, total))
 
     def update(self, done, note=""):
         self.calls.append(("update", done, note))

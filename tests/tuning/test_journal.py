@@ -5,14 +5,14 @@ import pytest
 from optuna.samplers import RandomSampler
 from optuna.storages.journal import JournalFileBackend, JournalStorage
 
-from stablemiss.tuning.journal import RepairingLock, open_study, quiet
+from stablemiss.tuning.journal import RepairingLock, open_study, quiet_optuna
 
 SETTINGS = {"method": "ols"}
 
 
 @pytest.fixture(autouse=True)
 def _quiet():
-    with quiet():
+    with quiet_optuna():
         yield
 
 
@@ -134,6 +134,6 @@ def test_two_processes_that_start_the_same_search_at_the_same_time_share_it(path
 
 def test_the_verbosity_of_optuna_is_restored():
     before = optuna.logging.get_verbosity()
-    with pytest.raises(KeyError), quiet():
+    with pytest.raises(KeyError), quiet_optuna():
         raise KeyError
     assert optuna.logging.get_verbosity() == before

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from stablemiss.tuning import Choice, Range
-from stablemiss.tuning.journal import quiet
+from stablemiss.tuning.journal import quiet_optuna
 from stablemiss.tuning.search import Search
 
 SPACE = {
@@ -16,7 +16,7 @@ INITIAL = {"rate": 1e-3, "layers": 2, "width": (32, 32), "mix": 0.5}
 
 @pytest.fixture(autouse=True)
 def _quiet():
-    with quiet():
+    with quiet_optuna():
         yield
 
 

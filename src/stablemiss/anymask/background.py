@@ -87,7 +87,7 @@ class BackgroundTask(Generic[Result]):
             while not wait([self._future], timeout=POLL_SECONDS).done:
                 report = self._progress.last
                 if report.number != shown:
-                    progress.start(report.what, report.total)
+                    progress.start(report.description, report.total)
                     shown = report.number
                 if report.number:
                     progress.update(report.done, report.note)
@@ -101,7 +101,7 @@ class _Report(NamedTuple):
     """The latest progress report; `number` counts the tasks started so far."""
 
     number: int = 0
-    what: str = ""
+    description: str = ""
     total: int | None = None
     done: int = 0
     note: str = ""
@@ -115,9 +115,9 @@ class _RecordedProgress(Progress):
         self.last = _Report()
         self.is_cancelled = False
 
-    def start(self, what: str, total: int | None = None) -> None:
+    def start(self, description: str, total: int | None = None) -> None:
         self._raise_if_cancelled()
-        self.last = _Report(self.last.number + 1, what, total)
+        self.last = _Report(self.last.number + 1, description, total)
 
     def update(self, done: int, note: str = "") -> None:
         self._raise_if_cancelled()

@@ -137,4 +137,4 @@ def _with_masked_copies(
     )
     if n_copies > 0:
         return augmentation.copies(data, n_copies, rng)
-    return data.hidden_where(augmentation.keep(len(data), rng))
+    return data.keep_where(augmentation.draw(len(data), rng))

@@ -1,4 +1,4 @@
-"""The command `stablemiss` and its subcommands. Large libraries are imported late, so that help is fast."""
+"""The command `stablemiss` and its subcommands. Large libraries are imported late to keep `--help` fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors and warnings as single lines on standard error, without a traceback."""
+"""Prints errors and warnings as single lines on standard error, without a traceback."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_flags(message: str) -> str:
 def plain_errors() -> Iterator[None]:
     """Context manager that prints errors and warnings as one line each and exits with code 2 on errors.
 
-    Errors that the user cannot cause, such as ZeroDivisionError, keep their traceback.
+    Errors that indicate a bug, such as ZeroDivisionError, keep their traceback.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def plain_errors() -> Iterator[None]:
     shown: set[str] = set()
 
     def show(message: Warning | str, *args: object, **kwargs: object) -> None:
-        # Equal warnings of several steps are shown once.
+        # Identical warnings from several steps are shown once.
         if str(message) not in shown:
             shown.add(str(message))
             typer.echo(f"Warning: {with_flags(str(message))}", err=True)

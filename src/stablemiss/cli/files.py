@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stablemiss.writing import check_folder, whole_file
+from stablemiss.writing import atomic_write, check_can_write
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,7 +42,7 @@ def check_writable(path: Path) -> None:
     check_readable : The check for an input file.
     """
     _format(path)
-    check_folder(path)
+    check_can_write(path)
 
 
 def read_table(path: Path, text_columns: Sequence[str] = ()) -> pyarrow.Table:
@@ -87,7 +87,7 @@ def write_table(table: pyarrow.Table, path: Path) -> None:
     import pyarrow
     from pyarrow import csv, parquet
 
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         if _format(path) == "parquet":
             parquet.write_table(table, unfinished)
         else:

@@ -13,7 +13,7 @@ import typer
 from stablemiss.cli.errors import plain_errors
 from stablemiss.cli.files import check_column, check_readable, read_table, text_entries
 from stablemiss.text import looks_like_dates, non_numeric_entry
-from stablemiss.writing import check_folder
+from stablemiss.writing import check_can_write
 
 if TYPE_CHECKING:
     import pyarrow
@@ -66,7 +66,7 @@ def fit(
     """Fit a model that predicts one column of a table from the others, which may have missing values."""
     with plain_errors():
         check_readable(data)
-        check_folder(model)
+        check_can_write(model)
         settings = read_params(params)
         rows = read_rows(data, target, classify, ignore or [], category or [])
         features = rows.features
@@ -124,7 +124,7 @@ def read_rows(
         check_column(table, name, data)
     if not classify and target not in category:
         check_mostly_numeric(table, target, data, "If they are class labels, use --classify.")
-    table, n_dropped = with_target(table, target, data)
+    table, n_dropped = drop_missing_target(table, target, data)
     is_numeric, y = to_target(table, target, data)
     if classify is None:
         classify = not is_numeric
@@ -167,7 +167,7 @@ def read_params(argument: str | None) -> dict[str, Any] | None:
 
 
 def check_features(features: pyarrow.Table, categories: list[str], path: Path) -> None:
-    """Raise ValueError if a column has an unsupported type or probably an unintended one."""
+    """Raise ValueError if a column has a type that is unsupported or probably not intended."""
     from pyarrow import types
 
     for field in features.schema:
@@ -203,8 +203,8 @@ def check_mostly_numeric(table: pyarrow.Table, name: str, path: Path, advice: st
         )
 
 
-def with_target(table: pyarrow.Table, target: str, path: Path) -> tuple[pyarrow.Table, int]:
-    """The rows in which the target is not missing, and the number of the other rows."""
+def drop_missing_target(table: pyarrow.Table, target: str, path: Path) -> tuple[pyarrow.Table, int]:
+    """Drop rows in which the target is missing; return the remaining rows and the number of dropped rows."""
     from pyarrow import compute, types
 
     if types.is_floating(table.column(target).type):

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class OnUnseenMissing(StrEnum):
-    """What to do if a column has missing values that had none in training."""
+    """What to do if a column that was never missing in training has missing values."""
 
     warn = "warn"
-    refuse = "raise"
+    raise_ = "raise"
     ignore = "ignore"
 
 
@@ -43,7 +43,7 @@ def predict(
     ] = False,
     on_unseen_missing: Annotated[
         OnUnseenMissing,
-        typer.Option(help="What to do if a column has missing values that had none in training."),
+        typer.Option(help="What to do if a column that was never missing in training has missing values."),
     ] = OnUnseenMissing.warn,
 ) -> None:
     """Predict all rows of a table, which may have missing values. Columns are matched by name."""
@@ -81,7 +81,7 @@ def predict(
 
 
 def category_columns(estimator: MissingEstimator) -> list[str]:
-    """Columns that were categorical in training; in a new file all their entries may look like numbers."""
+    """Columns that were categorical in training; they are read as text even if all entries are numbers."""
     return columns_of_kind(estimator, "categories")
 
 
@@ -96,7 +96,7 @@ def check_numbers(table: pyarrow.Table, estimator: MissingEstimator, path: Path)
     """Raise ValueError if a numeric column contains an entry that is not a number."""
     for name in columns_of_kind(estimator, "numbers"):
         entries = text_entries(table.column(name)) if name in table.column_names else []
-        if (entry := non_numeric_entry(entries, share=0.0)) is not None:
+        if (entry := non_numeric_entry(entries, min_numeric_share=0.0)) is not None:
             raise ValueError(
                 f"Column {name!r} in {path} must be numeric, as in training; got {entry!r}. Correct such "
                 "entries or leave them empty."

@@ -1,4 +1,4 @@
-"""`stablemiss report`: the stored records of the reproduction as one page."""
+"""`stablemiss report`: write the stored records of the reproduction as an HTML page."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from stablemiss.cli.errors import plain_errors
 
 
 def report(
-    budget: Annotated[str, typer.Option(help="Budget to show: quick, standard or paper.")] = "standard",
+    budget: Annotated[
+        str, typer.Option(help="Budget whose records are shown: quick, standard or paper.")
+    ] = "standard",
     folder: Annotated[
         Path, typer.Option(help="Folder in which `stablemiss reproduce` stores records.")
     ] = Path("paper/results"),
     output: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("paper/report.html"),
     docs: Annotated[
         Path | None,
-        typer.Option(help="Markdown page whose generated part to update.", show_default=False),
+        typer.Option(help="Markdown file whose generated block is updated.", show_default=False),
     ] = None,
 ) -> None:
-    """Show what `stablemiss reproduce` has stored: every table and figure beside the published one."""
+    """Write an HTML report of the records of `stablemiss reproduce`, beside the published results."""
     with plain_errors():
         from stablemiss.experiments.reproduce import current_records, progress_of, to_budget
         from stablemiss.report.markdown import reproduction_markdown, split_page, write_block
         from stablemiss.report.page import check_can_render, render_page, write_page
         from stablemiss.report.summary import summarise
         from stablemiss.results import Store
-        from stablemiss.writing import check_folder
+        from stablemiss.writing import check_can_write
 
         chosen = to_budget(budget)
         if not folder.is_dir():
@@ -37,7 +39,7 @@ def report(
                 "another folder with --folder."
             )
         check_can_render()
-        check_folder(output)
+        check_can_write(output)
         if docs is not None:
             split_page(docs, "reproduction")
         records, n_old = current_records(Store(folder / f"{budget}.jsonl"), chosen)

@@ -13,11 +13,11 @@ from stablemiss.progress import NullProgress, ProgressBar
 
 
 class LineProgress(NullProgress):
-    """A line for each step, for output that goes to a file."""
+    """Prints one line per step instead of a progress bar, for output that is redirected to a file."""
 
-    def start(self, what: str, total: int | None = None) -> None:
+    def start(self, description: str, total: int | None = None) -> None:
         self._total = total
-        typer.echo(what, err=True)
+        typer.echo(description, err=True)
 
     def update(self, done: int, note: str = "") -> None:
         typer.echo(f"{done} of {self._total}  {note}", err=True)
@@ -26,23 +26,28 @@ class LineProgress(NullProgress):
 def reproduce(
     names: Annotated[list[str], typer.Argument(help="table1 … table11, figure2, figure3, or all.")],
     budget: Annotated[
-        str, typer.Option(help="quick (minutes), standard (hours) or paper (1000 epochs and a search).")
+        str,
+        typer.Option(
+            help="quick (minutes), standard (hours) or paper (1000 epochs and a hyper-parameter search)."
+        ),
     ] = "standard",
     folder: Annotated[
-        Path, typer.Option(help="Folder for the records. A run that was stopped continues from them.")
+        Path, typer.Option(help="Folder for the records. An interrupted run is resumed from them.")
     ] = Path("paper/results"),
     method: Annotated[
         list[str] | None,
-        typer.Option(help="Run only this method (repeatable) and the references.", show_default=False),
+        typer.Option(
+            help="Run only this method and the reference methods. Can be repeated.", show_default=False
+        ),
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Number of fits at a time on this machine.", min=1)] = 1,
+    jobs: Annotated[int, typer.Option(help="Number of parallel fits on this machine.", min=1)] = 1,
     backend: Annotated[str, typer.Option(help="loky (processes on this machine), dask or ray.")] = "loky",
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a running Dask or Ray cluster.", show_default=False)
     ] = None,
-    retry_failed: Annotated[bool, typer.Option(help="Run fits again that failed before.")] = False,
+    retry_failed: Annotated[bool, typer.Option(help="Repeat fits that failed in an earlier run.")] = False,
 ) -> None:
-    """Run tables and figures of the paper, store every record, and print ours beside the published."""
+    """Run the paper's tables and figures, store records, and print our results beside the published ones."""
     with plain_errors():
         from stablemiss.experiments.comparison import compare
         from stablemiss.experiments.reproduce import Reproduction
@@ -55,10 +60,10 @@ def reproduce(
         workers = Workers(jobs, backend, scheduler)
         folder.mkdir(parents=True, exist_ok=True)
         store = Store(folder / f"{budget}.jsonl")
-        # A bar would leave only empty lines in a file.
+        # Redirected to a file, a progress bar would leave only empty lines.
         progress = ProgressBar() if sys.stderr.isatty() else LineProgress()
         records = reproduction.run(store, workers, retry_failed, progress)
         for table in reproduction.tables:
             print_comparison(compare(table, records, reproduction.budget))
         typer.echo(f"Records: {store.path}")
-        typer.echo(f"For a page: stablemiss report --budget {budget} --folder {folder}")
+        typer.echo(f"To write an HTML report: stablemiss report --budget {budget} --folder {folder}")

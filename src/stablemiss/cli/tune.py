@@ -23,7 +23,7 @@ from stablemiss.cli.fit import (
     read_rows,
 )
 from stablemiss.progress import NullProgress, ProgressBar
-from stablemiss.writing import check_folder, whole_file
+from stablemiss.writing import atomic_write, check_can_write
 
 if TYPE_CHECKING:
     from stablemiss.tuning import Trial
@@ -62,7 +62,7 @@ def tune(
     """Search for the hyper-parameters of a method with the lowest loss on validation rows."""
     with plain_errors():
         check_readable(data)
-        check_folder(output)
+        check_can_write(output)
         settings = read_params(params)
         rows = read_rows(data, target, classify, ignore or [], category or [])
 
@@ -79,14 +79,14 @@ def tune(
             random_state=seed,
             n_jobs=jobs,
             timeout=timeout,
-            # In a file, a progress bar would only leave empty lines.
+            # Redirected to a file, a progress bar would leave only empty lines.
             progress=ProgressBar() if sys.stderr.isatty() else NullProgress(),
         )
         loss = "log loss" if rows.classify else "RMSE in standard deviations of the target"
         typer.echo(f"{len(tuned.trials)} trials of {method}, by {loss} on validation rows:")
         for line in trial_lines(tuned.trials):
             typer.echo(line)
-        with whole_file(output) as unfinished:
+        with atomic_write(output) as unfinished:
             unfinished.write_text(json.dumps(tuned.params, indent=2) + "\n")
         typer.echo(f"Parameters: {output}")
 

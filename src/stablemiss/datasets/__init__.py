@@ -3,11 +3,11 @@
 from stablemiss.datasets.air_quality import load_air_quality
 from stablemiss.datasets.house import load_house_sales
 from stablemiss.datasets.population import Population, make_gaussian, make_gaussian_ind, make_gaussian_mix
-from stablemiss.datasets.source import Table
+from stablemiss.datasets.source import Dataset
 
 __all__ = [
+    "Dataset",
     "Population",
-    "Table",
     "load_air_quality",
     "load_house_sales",
     "make_gaussian",

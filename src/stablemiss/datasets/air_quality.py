@@ -12,7 +12,7 @@ import numpy as np
 
 from stablemiss.data import Floats
 from stablemiss.datasets import source
-from stablemiss.datasets.source import Source, Table
+from stablemiss.datasets.source import Dataset, Source
 
 ARCHIVE = "https://archive.ics.uci.edu/static/public/360/air+quality.zip"
 FILE = "AirQualityUCI.csv"
@@ -22,23 +22,23 @@ SHA256 = "13277ae5d8581e80b7be09d47c7d3d06fe9b8e957078f2cf6e859f955e62f996"
 MISSING_VALUE = -200.0
 
 
-def load_air_quality(data_home: str | os.PathLike | None = None, target: str = "CO(GT)") -> Table:
+def load_air_quality(data_home: str | os.PathLike | None = None, target: str = "CO(GT)") -> Dataset:
     """Load hourly air quality with real missing values, caused by failures of analysers and sensors.
 
     Parameters
     ----------
     data_home : path, default=None
-        Folder of ``uci_airquality/AirQualityUCI.csv``. None means the environment variable STABLEMISS_DATA
-        or, if it is not set, ``.cache/stablemiss`` in the home folder. A file that does not exist is
-        downloaded from the UCI archive.
+        Folder that contains ``uci_airquality/AirQualityUCI.csv``. None means the environment variable
+        STABLEMISS_DATA or, if it is not set, ``.cache/stablemiss`` in the home folder. If the file does not
+        exist, it is downloaded from the UCI archive.
     target : str, default="CO(GT)"
         The measured column to predict from the others. The default is carbon monoxide in mg/m³ by the
-        reference analyser, which the cheaper sensors next to it are meant to replace. Rows in which the
+        reference analyser, which the cheaper sensors are meant to replace. Rows in which the
         target is missing are dropped.
 
     Returns
     -------
-    Table
+    Dataset
         Rows in chronological order; the missingness changes over time. Features are the twelve other
         measured columns, the hour of the day (0 to 23) and the weekday (0 = Monday).
 
@@ -55,7 +55,7 @@ def load_air_quality(data_home: str | os.PathLike | None = None, target: str = "
     return parse_air_quality(AIR_QUALITY.read(data_home), target)
 
 
-def parse_air_quality(text: str, target: str = "CO(GT)") -> Table:
+def parse_air_quality(text: str, target: str = "CO(GT)") -> Dataset:
     """Parse the content of the file: separated by semicolons, with decimal commas, -200 = missing.
 
     Parameters
@@ -63,7 +63,11 @@ def parse_air_quality(text: str, target: str = "CO(GT)") -> Table:
     text : str
         Content of the file.
     target : str, default="CO(GT)"
-        The measured column to predict.
+        The measured column to predict from the others.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------
@@ -86,7 +90,7 @@ def parse_air_quality(text: str, target: str = "CO(GT)") -> Table:
     y: Floats = columns[:, position]
     has_target = ~np.isnan(y)
     features = np.column_stack([np.delete(columns, position, axis=1), calendar])
-    return Table(
+    return Dataset(
         X=features[has_target],
         y=y[has_target],
         feature_names=(*(name for name in measured if name != target), "hour", "weekday"),

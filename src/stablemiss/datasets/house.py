@@ -10,7 +10,7 @@ import os
 import numpy as np
 
 from stablemiss.datasets import source
-from stablemiss.datasets.source import Source, Table
+from stablemiss.datasets.source import Dataset, Source
 
 # Version 42092 on OpenML stores id, date and zipcode as text.
 OPENML = "https://www.openml.org/api/v1/json/data/42092"
@@ -40,22 +40,22 @@ FEATURES = (
 )
 
 
-def load_house_sales(data_home: str | os.PathLike | None = None, n_features: int = 16) -> Table:
+def load_house_sales(data_home: str | os.PathLike | None = None, n_features: int = 16) -> Dataset:
     """Load sale prices of houses in King County, a table without missing values.
 
     Parameters
     ----------
     data_home : path, default=None
-        Folder of ``king_county/kc_house_data.csv``. None means the environment variable STABLEMISS_DATA or,
-        if it is not set, ``.cache/stablemiss`` in the home folder. A file that does not exist is downloaded
-        from OpenML.
+        Folder that contains ``king_county/kc_house_data.csv``. None means the environment variable
+        STABLEMISS_DATA or, if it is not set, ``.cache/stablemiss`` in the home folder. If the file does not
+        exist, it is downloaded from OpenML.
     n_features : {16, 18}, default=16
         16 drops latitude and longitude. With 18 the location is known even if the zip code is hidden, and
         the error of boosted trees on complete rows is about 10 % lower.
 
     Returns
     -------
-    Table
+    Dataset
         21,613 complete rows in the order of the file. The target is the price in 10,000 dollars.
 
     See Also
@@ -71,7 +71,7 @@ def load_house_sales(data_home: str | os.PathLike | None = None, n_features: int
     return parse_house_sales(HOUSE_SALES.read(data_home), n_features)
 
 
-def parse_house_sales(text: str, n_features: int = 16) -> Table:
+def parse_house_sales(text: str, n_features: int = 16) -> Dataset:
     """Parse comma-separated text whose first line contains the column names, in any order.
 
     Parameters
@@ -100,10 +100,10 @@ def parse_house_sales(text: str, n_features: int = 16) -> Table:
     absent = [name for name in (TARGET, *names) if not rows or name not in rows[0]]
     if absent:
         raise ValueError(
-            f"The house sales have no columns {', '.join(absent)}: this is another version of the data. "
-            "Delete the file to download it again."
+            f"The house sales have no columns {', '.join(absent)}, so the file is another version of the "
+            "data. Delete the file to download it again."
         )
-    return Table(
+    return Dataset(
         X=np.array([[float(row[name]) for name in names] for row in rows]),
         y=np.array([float(row[TARGET]) for row in rows]) / DOLLARS_PER_UNIT,
         feature_names=names,

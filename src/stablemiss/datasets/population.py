@@ -20,15 +20,15 @@ SIGNAL_TO_NOISE = 10.0
 class Population:
     """Distribution of (x, y): features from a Gaussian mixture, y linear in the features plus Gaussian noise.
 
-    Given *all* features, the optimal prediction is linear. Given some of them, it is linear for one component
-    and nonlinear for several, because the observed values are also informative about the component.
+    Given all features, the optimal prediction is linear. If some are missing, it is linear with one component
+    and nonlinear with several, because the observed values are then informative about the component.
 
     Parameters
     ----------
     weights : (K,)
         Component weights; their sum is one.
     means : (K, d)
-        Component means. The larger their distance, the fewer features are needed to identify the component.
+        Component means. If they are further apart, fewer features are needed to identify the component.
     covariances : (K, d, d)
         Component covariances, positive definite. With stronger correlations, missing features are better
         predicted by observed ones.
@@ -127,7 +127,7 @@ class Population:
         """E[y | observed values], (n,), under one Gaussian with the mean and covariance of the mixture.
 
         For each mask it is linear in the observed values. It equals `bayes` if there is one component. The
-        "Optimal" of the paper on mixtures is probably this prediction.
+        row "Optimal" in the paper's results on Gaussian-Mix is probably this prediction.
 
         Parameters
         ----------
@@ -262,24 +262,27 @@ def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state:
     # "Gaussian"; they are halved here because the authors' code halves them.
     means = rng.standard_normal((n_components, n_features)) / 2
     # As in the authors' code, the scale of the coefficients comes from a separate covariance matrix.
-    separate = _draw_covariance(n_features, rng)
-    return _with_target(weights / weights.sum(), means, covariances, separate, rng)
+    coef_covariance = _draw_covariance(n_features, rng)
+    return _with_target(weights / weights.sum(), means, covariances, coef_covariance, rng)
 
 
 def _draw_covariance(n_features: int, rng: Rng) -> Floats:
     if n_features < 1:
         raise ValueError(f"n_features must be at least 1; got {n_features}.")
     # PAPER: Σ = BBᵀ + D, B of rank 0.7 n with standard normal entries, D diagonal and uniform on [0.01, 0.1].
-    # In integers, since 0.7 * 90 is less than 63 in floating point.
+    # Computed in integers, because 0.7 * 90 is less than 63 in floating point.
     B = rng.standard_normal((n_features, max(1, 7 * n_features // 10)))
     return B @ B.T + np.diag(rng.uniform(0.01, 0.1, n_features))
 
 
-def _with_target(weights: Floats, means: Floats, covariances: Floats, scale: Floats, rng: Rng) -> Population:
+def _with_target(
+    weights: Floats, means: Floats, covariances: Floats, coef_covariance: Floats, rng: Rng
+) -> Population:
+    """Draw coefficients whose variance is the sum of `coef_covariance` (d, d), and set the noise level."""
     # PAPER: α₀ = 1, α_i = 1 + N(1, 1ᵀΣ1).
-    coef = 2.0 + np.sqrt(scale.sum()) * rng.standard_normal(len(scale))
+    coef = 2.0 + np.sqrt(coef_covariance.sum()) * rng.standard_normal(len(coef_covariance))
     noiseless = Population(weights, means, covariances, coef, intercept=1.0, noise_sd=0.0)
-    # DEVIATION: the authors' code uses the signal variance of each sample; here it is that of the population
-    # because training and test rows must have the same distribution.
+    # DEVIATION: the noise level follows from the signal variance of the population, not of each drawn sample
+    # as in the authors' code, because training and test rows must have the same distribution.
     noise_sd = noiseless.signal_sd / np.sqrt(SIGNAL_TO_NOISE)
     return Population(weights, means, covariances, coef, intercept=1.0, noise_sd=noise_sd)

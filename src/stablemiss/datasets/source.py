@@ -1,4 +1,4 @@
-"""Access to real tables: from the data folder or, if they are not there yet, by download."""
+"""Reads real data sets from the data folder, and downloads them if they are not there yet."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from urllib.request import urlopen
 
 from stablemiss.data import Floats
-from stablemiss.writing import whole_file
+from stablemiss.writing import atomic_write
 
-ENVIRONMENT = "STABLEMISS_DATA"
+ENVIRONMENT_VARIABLE = "STABLEMISS_DATA"
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class Dataset:
     """A data set with its description, licence and source.
 
     Attributes
@@ -39,8 +39,8 @@ class Table:
     Examples
     --------
     >>> import numpy as np
-    >>> table = Table(np.array([[1.0, np.nan]]), np.array([2.0]), ("a", "b"), "y", "One row.", "CC0", "")
-    >>> table.X.shape
+    >>> dataset = Dataset(np.array([[1.0, np.nan]]), np.array([2.0]), ("a", "b"), "y", "One row.", "CC0", "")
+    >>> dataset.X.shape
     (1, 2)
     """
 
@@ -54,7 +54,7 @@ class Table:
 
 
 def data_folder(data_home: str | os.PathLike | None = None) -> Path:
-    """The folder of the real tables.
+    """Return the folder of the real data sets.
 
     Parameters
     ----------
@@ -64,11 +64,11 @@ def data_folder(data_home: str | os.PathLike | None = None) -> Path:
 
     Examples
     --------
-    >>> data_folder("tables").name
-    'tables'
+    >>> data_folder("my_data").name
+    'my_data'
     """
     return Path(
-        data_home or os.environ.get(ENVIRONMENT) or Path.home() / ".cache" / "stablemiss"
+        data_home or os.environ.get(ENVIRONMENT_VARIABLE) or Path.home() / ".cache" / "stablemiss"
     ).expanduser()
 
 
@@ -99,7 +99,7 @@ def check_digest(content: bytes, expected: str, name: str, algorithm: str = "sha
     digest = hashlib.new(algorithm, content, usedforsecurity=False).hexdigest()
     if digest != expected:
         raise ValueError(
-            f"{name} is corrupt or another version: its {algorithm} must be {expected}; got {digest}. "
+            f"{name} is corrupt or a different version: its {algorithm} must be {expected}; got {digest}. "
             "Delete the file to download it again, or replace it with the original."
         )
 
@@ -129,7 +129,7 @@ class Source:
     fetch: Callable[[], bytes]
 
     def read(self, data_home: str | os.PathLike | None = None) -> str:
-        """Text of the file, which is downloaded to the data folder if it is not there yet.
+        """Return the text of the file; download it to the data folder first if it is not there yet.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class Source:
         content = file.read_bytes()
         digest_file = _digest_file(file)
         if _sha256(content) != self.sha256 and digest_file.exists():
-            # The download has another format than the original file; its digest was stored with it.
+            # The downloaded file has a different format from the original; its digest was stored beside it.
             check_digest(content, digest_file.read_text(encoding="ascii").strip(), str(file))
         else:
             check_digest(content, self.sha256, str(file))
@@ -154,7 +154,7 @@ class Source:
             file.parent.mkdir(parents=True, exist_ok=True)
             _digest_file(file).write_text(_sha256(content) + "\n", encoding="ascii")
             # Written atomically, because several processes may download at the same time.
-            with whole_file(file) as unfinished:
+            with atomic_write(file) as unfinished:
                 unfinished.write_bytes(content)
         # The remedy is the same for every error (no network, an error page of a proxy, a read-only folder).
         except Exception as reason:
@@ -162,7 +162,7 @@ class Source:
                 f"{self.title} are not in {file} and could not be downloaded "
                 f"({type(reason).__name__}: {reason}): download {file.name} from {self.page} and put it "
                 f"there, or pass the folder that contains {self.path} as data_home or in the environment "
-                f"variable {ENVIRONMENT}."
+                f"variable {ENVIRONMENT_VARIABLE}."
             ) from reason
 
 

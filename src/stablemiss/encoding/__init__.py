@@ -1,4 +1,4 @@
-"""Reading of tables and their encoding as numeric values and a mask. NaN does not occur after encoding."""
+"""Reads tables and encodes them as numeric values and a mask. Encoded values contain no NaN."""
 
 from stablemiss.encoding.encoder import TableEncoder
 from stablemiss.encoding.table import Table, read_table

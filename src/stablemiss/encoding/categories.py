@@ -63,18 +63,18 @@ class CategoryEncoder:
 
 
 def fit_target_encoding(
-    categories: list[str], sample: NDArray, outputs: Floats, rng: Rng, smoothing: float = 5.0
+    categories: list[str], column: NDArray, outputs: Floats, rng: Rng, smoothing: float = 5.0
 ) -> tuple[CategoryEncoder, Floats]:
     """Represent each category by its mean target, for columns with too many categories for one-hot encoding.
 
     Parameters
     ----------
     categories : list of str
-        Distinct entries of `sample`, at least two.
-    sample : (n,) object
-        The training rows of the column, None = missing.
+        Distinct entries of `column`, at least two.
+    column : (n,) object
+        The column in the training rows; None = missing.
     outputs : (n, k)
-        What is averaged: standardised targets, or indicators of the classes.
+        Numbers to average for each category: standardised targets, or class indicators.
     rng : numpy Generator
         Draws the folds.
     smoothing : float, default=5.0
@@ -84,7 +84,7 @@ def fit_target_encoding(
     Returns
     -------
     encoder : CategoryEncoder
-        Means over all of `sample`, used to encode new rows.
+        Means over all of `column`, used to encode new rows.
     cross_fitted : (n, k)
         Encoding of the training rows. The means for each row come from the other folds, so that no row
         is encoded with its own target. NaN where missing.
@@ -93,13 +93,13 @@ def fit_target_encoding(
     --------
     CategoryEncoder.one_hot : Encoding of columns with few categories.
     """
-    codes = CategoryEncoder(categories, np.zeros((len(categories), 1))).codes(sample)[:, None]
+    codes = CategoryEncoder(categories, np.zeros((len(categories), 1))).codes(column)[:, None]
     observed = np.flatnonzero(~np.isnan(codes[:, 0]))
     codes, outputs = codes[observed], outputs[observed]
     encoder = TargetEncoder(target_type="continuous", smooth=smoothing).set_output(transform="default")
     folds = KFold(min(5, len(observed)), shuffle=True, random_state=draw_seed(rng))
 
-    cross_fitted = np.full((len(sample), outputs.shape[1]), np.nan)
+    cross_fitted = np.full((len(column), outputs.shape[1]), np.nan)
     embedding = np.empty((len(categories), outputs.shape[1]))
     all_codes = np.arange(len(categories), dtype=np.float64)[:, None]
     for k, output in enumerate(outputs.T):

@@ -28,16 +28,17 @@ class TableEncoder:
 
     Every encoded column is centred and scaled by its observed values in the training rows, including the
     columns of a one-hot encoding. Missing values are filled with zero, which then means "average". A column
-    that was constant in training is always encoded as zero, because nothing is known about the effect of
-    other values. A column that was never observed in training counts as missing in new rows too. Values are
-    clipped at a million standard deviations.
+    that was constant in training is always encoded as zero, because the effect of other values is unknown. A
+    column that was never observed in training counts as missing in new rows too. Values are clipped at a
+    million standard deviations.
 
     Parameters
     ----------
     max_one_hot : int, default=12
         Maximum number of categories for one-hot encoding (a single column for two categories). Columns with
         more categories are target-encoded: each category becomes its mean target, one number per output or
-        class. Raising it distinguishes categories exactly, but makes the values wider and sparser.
+        class. Raising it keeps more categories distinct, but makes the encoded table wider and
+        sparser.
 
     Attributes
     ----------
@@ -154,7 +155,7 @@ class TableEncoder:
         return self._standardise(values)
 
     def transform(
-        self, table: Table, *, allow_missing_columns: bool = False, owner: str = "the model"
+        self, table: Table, *, allow_missing_columns: bool = False, estimator_name: str = "the model"
     ) -> tuple[Floats, Bools]:
         """Encode new rows as in training. Unknown categories count as missing.
 
@@ -165,7 +166,7 @@ class TableEncoder:
             has no labels, or if the labels differ and those of one table are just 0, 1, …
         allow_missing_columns : bool, default=False
             If True, absent columns count as missing in every row. If False, they raise an error.
-        owner : str, default="the model"
+        estimator_name : str, default="the model"
             Name of the estimator, for error messages.
 
         Returns
@@ -175,7 +176,7 @@ class TableEncoder:
         mask : (n, d) bool
             True = observed.
         """
-        columns = self._match(table, allow_missing_columns, owner)
+        columns = self._match(table, allow_missing_columns, estimator_name)
         for j, column in enumerate(columns):
             self._check_kind(j, column)
         return self._standardise(self._to_numbers(columns, table.n_rows))
@@ -231,7 +232,7 @@ class TableEncoder:
         }
         return encoder
 
-    def _match(self, table: Table, allow_missing_columns: bool, owner: str) -> list[NDArray | None]:
+    def _match(self, table: Table, allow_missing_columns: bool, estimator_name: str) -> list[NDArray | None]:
         """The columns of `table` in the order of training; None for an absent column."""
         known = set(self.labels or [])
         unexpected = [label for label in table.labels or [] if label not in known]
@@ -240,9 +241,9 @@ class TableEncoder:
         if self.labels is None or table.labels is None or cannot_match_labels:
             if len(table.columns) != self.n_features:
                 raise ValueError(
-                    f"X has {len(table.columns)} features, but {owner} is expecting {self.n_features} "
-                    "features as input. Without column names, columns are matched by position: pass all "
-                    "columns of the training table, in the same order."
+                    f"X has {len(table.columns)} features, but {estimator_name} is expecting "
+                    f"{self.n_features} features as input. Without column names, columns are matched by "
+                    "position: pass all columns of the training table, in the same order."
                 )
             return list(table.columns)
         column_of = dict(zip(table.labels, table.columns, strict=True))
@@ -251,9 +252,10 @@ class TableEncoder:
             problems = [f"not in the training table: {_quoted(unexpected)}"] * bool(unexpected)
             problems += [f"in the training table but absent now: {_quoted(absent)}"] * bool(absent)
             raise ValueError(
-                f"The columns of X are not those that {owner} was fitted with ({'; '.join(problems)}). Give "
-                "renamed columns their old names and drop the others. Columns that are not available may be "
-                "left out with allow_missing_columns=True; they then count as missing in every row."
+                f"The columns of X are not those that {estimator_name} was fitted with "
+                f"({'; '.join(problems)}). Give renamed columns the names they had in training, and drop "
+                "columns that are new. Columns that are not available may be left out with "
+                "allow_missing_columns=True; they then count as missing in every row."
             )
         return [column_of.get(label) for label in self.labels]
 
@@ -271,12 +273,12 @@ class TableEncoder:
         if is_category:
             raise ValueError(
                 f"Numbers were expected in {label}, as in training, but it contains strings such as "
-                f"{example!r}. Convert it to numbers, with NaN for other entries, or refit with it as a "
+                f"{example!r}. Convert the column to numbers, with NaN for other entries, or refit with a "
                 "categorical column."
             )
         raise ValueError(
             f"Categories (strings) were expected in {label}, as in training, but it contains numbers such as "
-            f"{float(example)!r}. Convert it to the strings used in training, or refit with it as a numeric "
+            f"{float(example)!r}. Convert them to the strings used in training, or refit with a numeric "
             "column."
         )
 
@@ -317,7 +319,7 @@ class TableEncoder:
             values -= self._mean
             values /= self._scale
         np.clip(values, -_MAX_DEVIATION, _MAX_DEVIATION, out=values)
-        # The scale of a constant column is infinite; a value that overflowed there has become NaN.
+        # The scale of a constant column is infinite, so a value that overflowed in it is now NaN (inf / inf).
         values[~mask | np.isinf(self._scale)] = 0.0
         return values, mask
 

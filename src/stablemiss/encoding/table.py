@@ -17,7 +17,7 @@ from scipy.sparse import issparse
 from stablemiss.data import Floats, missing_cells, to_array
 from stablemiss.text import is_number
 
-_TIMES = (date, time, timedelta, np.datetime64, np.timedelta64)
+_TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,8 +29,8 @@ class Table:
     names : list of str, or None
         Column names; None for arrays and for data frames with labels that are not strings.
     labels : list of str, or None
-        Column labels of a data frame, converted to strings, by which the columns of two tables are matched.
-        None for arrays.
+        Column labels of a data frame, converted to strings; used to match the columns of two tables. None
+        for arrays.
     columns : list of (n_rows,) arrays
         float64 with NaN = missing, or object with str categories and None = missing. A column without any
         observed value is float64, whatever its original type.
@@ -58,7 +58,7 @@ class Table:
 
 
 def column_label(names: Sequence[str] | None, j: int) -> str:
-    """Column `j` in a message: by name if there are names, otherwise by position, counted from 0."""
+    """Refer to column `j` in a message: by name if there are names, otherwise by position, counted from 0."""
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
 
@@ -101,7 +101,8 @@ def read_table(X: Any) -> Table:
             "The column names of X must be unique, because columns are matched by name. "
             f"Rename or drop the duplicates. {error}"
         ) from error
-    # Record batches and other Arrow tables that narwhals does not support. (Arrow columns have no schema.)
+    # Record batches and other Arrow tables that narwhals does not recognise. (A single Arrow column has no
+    # schema, so it is not converted.)
     if frame is X and hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema"):
         frame = nw.from_arrow(X, backend="pyarrow")
     if isinstance(frame, nw.LazyFrame):
@@ -113,7 +114,7 @@ def read_table(X: Any) -> Table:
             _frame_column(series, column_label(names, j)) for j, series in enumerate(frame.iter_columns())
         ]
         return Table(names, [str(label) for label in frame.columns], columns, len(frame))
-    array = _to_array(X)
+    array = _to_2d_array(X)
     _check_size(*array.shape)
     if array.dtype.kind in "fiub":
         # Convert the whole matrix at once. Contiguous columns make all later steps faster.
@@ -145,7 +146,7 @@ def _string_names(labels: Iterable[Any]) -> list[str] | None:
     return [str(label) for label in labels] if all(is_string) else None
 
 
-def _to_array(X: Any) -> NDArray:
+def _to_2d_array(X: Any) -> NDArray:
     """Convert X, which is not a data frame, to a two-dimensional array."""
     array = to_array(X)
     if array.ndim == 0:
@@ -176,7 +177,7 @@ def _frame_column(series: nw.Series[Any], label: str) -> NDArray:
     if dtype.is_nested():
         if series.null_count() == len(series):
             return np.full(len(series), np.nan)
-        raise TypeError(_neither_number_nor_string(label, str(dtype)))
+        raise TypeError(_type_message(label, str(dtype)))
     return _column(series.to_numpy(), label)
 
 
@@ -199,11 +200,11 @@ def _column(array: NDArray, label: str) -> NDArray:
             "which keeps numbers, text and NaN apart."
         )
     if kind == "c":
-        raise ValueError(_no_complex(label))
+        raise ValueError(_complex_message(label))
     if kind in "fiub":
-        return _finite(array.astype(np.float64, copy=False), label)
+        return _check_finite(array.astype(np.float64, copy=False), label)
     if kind in "Mm" and not np.isnat(array).all():
-        raise TypeError(_no_times(label, array[~np.isnat(array)][0]))
+        raise TypeError(_times_message(label, array[~np.isnat(array)][0]))
     return _object_column(array.astype(object), label)
 
 
@@ -212,7 +213,7 @@ def _object_column(array: NDArray, label: str) -> NDArray:
     observed = array[~missing].tolist()
     # Checking the few distinct types instead of the many entries keeps this fast.
     types = {type(entry) for entry in observed}
-    times = {t for t in types if issubclass(t, _TIMES)}
+    times = {t for t in types if issubclass(t, _TIME_TYPES)}
     strings = {t for t in types if issubclass(t, str)}
     numbers = {t for t in types - times if issubclass(t, Number | np.bool_)}
 
@@ -220,9 +221,9 @@ def _object_column(array: NDArray, label: str) -> NDArray:
         return next(entry for entry in observed if type(entry) in wanted)
 
     if times:
-        raise TypeError(_no_times(label, example(times)))
+        raise TypeError(_times_message(label, example(times)))
     if unsupported := types - strings - numbers:
-        raise TypeError(_neither_number_nor_string(label, type(example(unsupported)).__name__))
+        raise TypeError(_type_message(label, type(example(unsupported)).__name__))
     if strings and numbers:
         raise ValueError(
             f"Numbers and strings are mixed in {label}, such as {example(numbers)!r} and "
@@ -235,35 +236,35 @@ def _object_column(array: NDArray, label: str) -> NDArray:
         column[~missing] = [str(entry) for entry in observed]
         return column
     if any(issubclass(t, complex | np.complexfloating) for t in types):
-        raise ValueError(_no_complex(label))
+        raise ValueError(_complex_message(label))
     numeric = np.full(len(array), np.nan)
     try:
         numeric[~missing] = [float(entry) for entry in observed]
     except OverflowError as error:
-        raise ValueError(_no_infinity(label, "a number too large for float64")) from error
-    return _finite(numeric, label)
+        raise ValueError(_infinity_message(label, "a number too large for float64")) from error
+    return _check_finite(numeric, label)
 
 
-def _finite(column: Floats, label: str) -> Floats:
+def _check_finite(column: Floats, label: str) -> Floats:
     infinite = np.isinf(column)
     if infinite.any():
         first = int(infinite.argmax())
-        raise ValueError(_no_infinity(label, f"{column[first]} in row {first}"))
+        raise ValueError(_infinity_message(label, f"{column[first]} in row {first}"))
     return column
 
 
-def _no_infinity(label: str, what: str) -> str:
+def _infinity_message(label: str, example: str) -> str:
     return (
-        f"There are infinite values (inf) in {label}: {what}. "
+        f"There are infinite values (inf) in {label}: {example}. "
         "Replace them with finite numbers, or with NaN if the value is unknown."
     )
 
 
-def _no_complex(label: str) -> str:
+def _complex_message(label: str) -> str:
     return f"Complex data not supported: {label} contains complex numbers. Split them into two real columns."
 
 
-def _no_times(label: str, example: Any) -> str:
+def _times_message(label: str, example: Any) -> str:
     return (
         f"Dates, times and durations are not supported, but {label} contains {example}. Convert it to "
         "numbers that are informative for the prediction, such as the hour, the weekday, or the days since a "
@@ -271,8 +272,9 @@ def _no_times(label: str, example: Any) -> str:
     )
 
 
-def _neither_number_nor_string(label: str, what: str) -> str:
+def _type_message(label: str, type_name: str) -> str:
+    # scikit-learn's `check_estimator` expects the words "argument must be a string or a number".
     return (
-        f"There are entries of type {what} in {label}, but every argument must be a string or a number, or "
-        "missing. Convert the column to numbers or strings, or drop it."
+        f"There are entries of type {type_name} in {label}, but every argument must be a string or a "
+        "number, or missing. Convert the column to numbers or strings, or drop it."
     )

@@ -15,12 +15,12 @@ from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing
 from stablemiss.methods import Method
 from stablemiss.tasks import Classification, Regression
 
-# What a column may be identified by.
+# A column is given by its name or by its position.
 Column = str | int | np.integer
 
 
 class _AnyMaskEstimator(MissingEstimator):
-    """Parameters and helpers of regressor and classifier."""
+    """Parameters and helpers shared by `AnyMaskRegressor` and `AnyMaskClassifier`."""
 
     predictor_: AnyMaskPredictor
 
@@ -66,7 +66,7 @@ class _AnyMaskEstimator(MissingEstimator):
         }
 
     def _explain_missing(self, values: Floats, mask: Bools, weight: Floats) -> dict[str, NDArray]:
-        """The result of `explain_missing` in squared errors, each output's multiplied by its weight."""
+        """The result of `explain_missing`, with weighted sums of the squared errors of the outputs."""
         groups = self.encoder_.groups
         expected = self.predictor_.expected_error(values, mask, groups, weight)
         error, complete = expected.error[:, 0], expected.complete[:, 0]
@@ -83,19 +83,20 @@ class _AnyMaskEstimator(MissingEstimator):
 
 
 class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
-    """Regression on tables with missing values that stays accurate when the missingness pattern changes \
-after training.
+    """Regression on tables with missing values that stays accurate when the missingness changes.
 
-    An ensemble of a Gaussian mixture, boosted trees and a network, all trained with augmented masks and
-    combined by stacking. Several numeric targets can be predicted at once.
+    An ensemble of a Gaussian mixture, boosted trees and a network, combined by stacking. It is fitted once
+    and predicts under missingness patterns that did not occur in training. Several numeric targets can be
+    predicted at once.
 
     Parameters
     ----------
     budget : "fast", "default" or "best", default="default"
-        How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 21 to 37 times as
-        long as a plain LightGBM; "best" fits three longer networks and takes several times as long again.
+        How much time to spend on the fit. With 17,000 rows and 18 columns, "fast" took 7 to 9 times as long
+        as LightGBM alone, and "default" 21 to 37 times. "best" trains three networks for
+        longer and takes several times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
-        Models to combine. Leaving one out saves its time; `explain_missing` needs the mixture.
+        Models to combine. Leaving one out makes the fit faster; `explain_missing` needs the mixture.
     may_vanish : sequence of str or int, default=None
         Columns, by name or position, that may go missing. If they are known, the model does not spend
         capacity on masks that cannot occur. None means all columns. Give `may_vanish` or `never_missing`, not
@@ -104,29 +105,30 @@ after training.
         Columns, by name or position, that never go missing; all others may. They must be complete in `fit`,
         and a warning is issued if one of them is missing later.
     validation_fraction : float, default=0.15
-        Share of the rows held out for early stopping, stacking and calibration. Raising it makes weights and
-        intervals more precise and leaves fewer rows to train on.
+        Share of the rows held out for early stopping, stacking and calibration. Raising it makes the
+        stacking weights and the intervals more accurate and leaves fewer rows to train on.
     random_state : None, int, RandomState or Generator, default=None
-        An int makes the fit reproducible. The process's global random state is never touched.
+        An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="ignore"
-        What `predict` does about missing values in a column that was never missing in training. Ignored by
-        default, except for columns in `never_missing`, because the model is trained for this case.
+        What `predict` does if a column that was never missing in training has missing values. The default
+        is "ignore", because the model is trained for this case; columns in `never_missing` cause a warning
+        nevertheless.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
         Text columns with at most this many categories are one-hot encoded, others are target encoded.
-        Raising it keeps categories apart exactly and makes the encoded table wider.
+        Raising it keeps more categories distinct and makes the encoded table wider.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
     Attributes
     ----------
     n_features_in_ : int
-        Columns of the training table.
+        Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
-        Names of these columns; only if the table had column names.
+        Names of these columns. Defined only if all column names are strings.
     n_outputs_ : int
-        Numbers predicted per row.
+        Number of targets.
 
     See Also
     --------
@@ -146,10 +148,12 @@ after training.
     """
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
-        """Prediction intervals that contain the target with probability `coverage` under any mask.
+        """Prediction intervals that contain the target with probability `coverage`.
 
-        Intervals widen where informative columns are missing. They are calibrated on held-out rows under many
-        masks, by the number of missing columns and by the size of the errors given the observed values.
+        Intervals are wider if informative columns are missing. They are calibrated on held-out rows under
+        many augmented masks (conformal calibration): the expected size of the error given the observed values
+        is multiplied by a factor that depends on the number of missing columns. The coverage is exact on
+        average over such masks, and approximate for a single mask.
 
         Parameters
         ----------
@@ -187,7 +191,7 @@ after training.
 
         Returns
         -------
-        dict of (n,) arrays, from which a data frame can be made
+        dict of (n,) arrays, which can be passed to ``pandas.DataFrame``
             "error": expected RMSE of the prediction (over all outputs, in the target's units).
             "error_if_complete": the same if nothing were missing.
             "most_informative_missing": the missing column whose value would reduce the error most, by name
@@ -212,19 +216,19 @@ after training.
 
 
 class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
-    """Classification on tables with missing values that stays accurate when the missingness pattern changes \
-after training.
+    """Classification on tables with missing values that stays accurate when the missingness changes.
 
-    An ensemble of Gaussian mixtures, boosted trees and a network, all trained with augmented masks and
-    combined by stacking.
+    An ensemble of Gaussian mixtures, boosted trees and a network, combined by stacking. It is fitted once and
+    predicts under missingness patterns that did not occur in training.
 
     Parameters
     ----------
     budget : "fast", "default" or "best", default="default"
-        How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 21 to 37 times as
-        long as a plain LightGBM; "best" fits three longer networks and takes several times as long again.
+        How much time to spend on the fit. With 17,000 rows and 18 columns, "fast" took 7 to 9 times as long
+        as LightGBM alone, and "default" 21 to 37 times. "best" trains three networks for
+        longer and takes several times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
-        Models to combine. Leaving one out saves its time; `explain_missing` needs the mixture.
+        Models to combine. Leaving one out makes the fit faster; `explain_missing` needs the mixture.
     may_vanish : sequence of str or int, default=None
         Columns, by name or position, that may go missing. If they are known, the model does not spend
         capacity on masks that cannot occur. None means all columns. Give `may_vanish` or `never_missing`, not
@@ -234,17 +238,18 @@ after training.
         and a warning is issued if one of them is missing later.
     validation_fraction : float, default=0.15
         Share of the rows held out, stratified by class, for early stopping, stacking and calibration. Raising
-        it makes weights and sets more precise and leaves fewer rows to train on.
+        it makes the stacking weights and the prediction sets more accurate and leaves fewer rows to train on.
     random_state : None, int, RandomState or Generator, default=None
-        An int makes the fit reproducible. The process's global random state is never touched.
+        An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="ignore"
-        What `predict` does about missing values in a column that was never missing in training. Ignored by
-        default, except for columns in `never_missing`, because the model is trained for this case.
+        What `predict` does if a column that was never missing in training has missing values. The default
+        is "ignore", because the model is trained for this case; columns in `never_missing` cause a warning
+        nevertheless.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
         Text columns with at most this many categories are one-hot encoded, others are target encoded.
-        Raising it keeps categories apart exactly and makes the encoded table wider.
+        Raising it keeps more categories distinct and makes the encoded table wider.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
@@ -253,9 +258,9 @@ after training.
     classes_ : (n_classes,) array
         The sorted labels, in the order of the columns of `predict_proba`.
     n_features_in_ : int
-        Columns of the training table.
+        Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
-        Names of these columns; only if the table had column names.
+        Names of these columns. Defined only if all column names are strings.
 
     See Also
     --------
@@ -275,15 +280,18 @@ after training.
     """
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Bools:
-        """Sets of classes that contain the true one with probability `coverage` under any mask.
+        """Sets of classes that contain the true class with probability `coverage`.
+
+        They are calibrated on held-out rows under many augmented masks (conformal calibration). The coverage
+        is exact on average over such masks, and approximate for a single mask.
 
         Parameters
         ----------
         X : table (n, n_features)
             As in `predict`.
         coverage : float between 0 and 1, default=0.9
-            Raising it makes the sets larger. They are never empty, so where the model is right more often
-            than `coverage`, they cover more.
+            Raising it makes the sets larger. Sets are never empty, so their actual coverage is higher if the
+            most probable class is correct more often than `coverage`.
 
         Returns
         -------
@@ -304,7 +312,8 @@ after training.
     def explain_missing(self, X: Any) -> dict[str, NDArray]:
         """For each row, the expected error and the missing column that would reduce it most.
 
-        Errors are Brier scores, summed over the classes: 0 is certain and right, 2 is certain and wrong.
+        Errors are Brier scores, summed over the classes: 0 for a certain and correct prediction, 2 for a
+        certain and wrong one.
 
         Parameters
         ----------
@@ -313,7 +322,7 @@ after training.
 
         Returns
         -------
-        dict of (n,) arrays, from which a data frame can be made
+        dict of (n,) arrays, which can be passed to ``pandas.DataFrame``
             "error": expected Brier score of the probabilities.
             "error_if_complete": the same if nothing were missing.
             "most_informative_missing": the missing column whose value would reduce the error most, by name
@@ -334,9 +343,9 @@ def _positions(
     parameter : str
         Name of the parameter, for error messages.
     columns : sequence of str or int, or None
-        Its value.
+        Value of the parameter.
     names : sequence of str or None
-        Column names of the table.
+        Column names of the table; None if it has none.
     """
     if columns is None:
         return None
@@ -344,11 +353,11 @@ def _positions(
         raise ValueError(f"{parameter} must be a list of columns, such as [{columns!r}]; got {columns!r}.")
     invalid = [c for c in columns if isinstance(c, bool | np.bool_) or not isinstance(c, Column)]
     if invalid:
-        raise ValueError(f"{parameter} must hold names or positions of columns; got {invalid[0]!r}.")
+        raise ValueError(f"{parameter} must contain names or positions of columns; got {invalid[0]!r}.")
     absent = [column for column in columns if isinstance(column, str) and column not in (names or ())]
     if absent:
         available = (
-            f"the columns {', '.join(map(repr, names))}" if names else "no column names; give positions"
+            f"the columns {', '.join(map(repr, names))}" if names else "no column names; pass positions"
         )
         raise ValueError(f"{parameter} names {', '.join(map(repr, absent))}, but the table has {available}.")
     return [list(names or ()).index(c) if isinstance(c, str) else int(c) for c in columns]

@@ -1,8 +1,8 @@
-"""The model file: safetensors with arrays as tensors and everything else as JSON. Nothing is unpickled.
+"""Model files: safetensors with arrays as tensors and everything else as JSON, without pickle.
 
-What is stored is a *tree*: dictionaries with string keys, lists, tuples, strings, numbers, booleans, None and
-numpy arrays, nested arbitrarily. The file's header holds four strings: the name and version of the format,
-the tree as JSON with references to the tensors, and a checksum over all of it.
+A file stores a *tree*: dictionaries with string keys, lists, tuples, strings, numbers, booleans, None and
+numpy arrays, nested arbitrarily. The header of the file contains four strings: the name and the version of
+the format, the tree as JSON with references to the tensors, and a checksum of the whole content.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from stablemiss.writing import whole_file
+from stablemiss.writing import atomic_write
 
 FORMAT = "stablemiss model"
 FORMAT_VERSION = 3
 
-# Longer strings (LightGBM models) are stored as tensors of bytes, to keep the header small.
-MAX_TEXT = 1000
+# Longer strings, such as LightGBM models, are stored as tensors of bytes to keep the header small.
+MAX_TEXT_LENGTH = 1000
 
 Tensors = dict[str, NDArray]
 
@@ -55,7 +55,7 @@ def write_tree(path: Path, tree: Any) -> None:
         "document": document,
         "sha256": checksum(FORMAT_VERSION, document, tensors),
     }
-    with whole_file(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(save(tensors, metadata=header))
 
 
@@ -68,7 +68,8 @@ def read_tree(path: Path) -> Any:
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            # Tensors in other files may be huge, or have types that numpy does not know.
+            # Tensors of other formats are not read: they may be huge, or have types that numpy does not
+            # support.
             names = file.keys() if header.get("format") == FORMAT else []
             tensors = {name: file.get_tensor(name) for name in names}
     except (SafetensorError, AttributeError, TypeError) as error:
@@ -131,7 +132,7 @@ def pack(tree: Any, tensors: Tensors) -> Any:
     if isinstance(tree, float):
         return tree if math.isfinite(tree) else {"float": str(tree)}
     if isinstance(tree, str):
-        if len(tree) <= MAX_TEXT:
+        if len(tree) <= MAX_TEXT_LENGTH:
             return tree
         return {"text": _add(np.frombuffer(tree.encode(), dtype=np.uint8), tensors)}
     if isinstance(tree, list):

@@ -32,7 +32,7 @@ OnUnseenMissing = Literal["warn", "raise", "ignore"]
 class UnseenMissingWarning(UserWarning):
     """Values are missing, or categories are unknown, in columns that were never missing in training.
 
-    The model has not seen such rows in training, so its predictions may be inaccurate without any other sign.
+    There were no such rows in training, so predictions may be inaccurate without any other indication.
     Use ``on_unseen_missing="ignore"`` to silence the warning, or ``"raise"`` to turn it into an error.
 
     Examples
@@ -60,12 +60,12 @@ class MissingEstimator(BaseEstimator, ABC):
 
     @abstractmethod
     def _make_method(self, columns: Sequence[str] | None) -> Method:
-        """The method to fit, from this estimator's parameters.
+        """Create the method to fit from the parameters of the estimator.
 
         Parameters
         ----------
         columns : sequence of str or None
-            Column names of the table, if it has any.
+            Column labels of the table, or None if it has no labels.
         """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -77,7 +77,7 @@ class MissingEstimator(BaseEstimator, ABC):
             numpy, nested lists, pandas, polars or pyarrow. NaN, None, pd.NA and null all mean missing;
             strings are categories. Rows and columns may be entirely missing.
         y : (n,) or, for regressors, (n, n_outputs)
-            Targets, none of them missing.
+            Targets, without missing values.
         sample_weight : (n,), default=None
             Non-negative weight of each row. Rows of weight zero are ignored. None weights all rows equally.
 
@@ -99,7 +99,8 @@ class MissingEstimator(BaseEstimator, ABC):
                 f"{type(self).__name__} needs at least 2 rows of positive weight, one for training and one "
                 f"for validation, but got {len(rows)} sample. Pass more rows to fit."
             )
-        # Rows of weight zero are dropped here, so that their missing values do not count as seen either.
+        # Rows of weight zero are dropped, so that values missing only in them do not count as seen in
+        # training.
         table, target, weight = table.rows(rows), target[rows], weight[rows]
         strata = target if is_classifier else np.zeros(len(rows))
         train, valid = split_rows(strata, self.validation_fraction, rng)
@@ -118,7 +119,7 @@ class MissingEstimator(BaseEstimator, ABC):
         values, mask = encoder.fit_transform(table, train, encoded_target, task, rng)
         data = MaskedData.of(values, mask, encoded_target, weight, encoder.groups)
         train_data, valid_data = data.rows(train), data.rows(valid)
-        # Long tables are large: during the fit only the method's own rows stay in memory.
+        # Free memory: during the fit only the training and validation rows are needed.
         del table, values, mask, data
         progress = ProgressBar() if self.verbose else NullProgress()
         try:
@@ -216,12 +217,15 @@ class MissingEstimator(BaseEstimator, ABC):
             self.n_outputs_ = task.d_output
 
     def _encode(self, X: Any) -> tuple[Floats, Bools]:
-        """Values and mask of a user's table, after all checks; called directly by the public methods."""
+        """Check a user's table and encode it as values and mask.
+
+        Public methods must call it directly, because the warning refers to their caller.
+        """
         check_is_fitted(self)
         self._check_parameters()
         table = read_table(X)
         values, mask = self.encoder_.transform(
-            table, allow_missing_columns=self.allow_missing_columns, owner=type(self).__name__
+            table, allow_missing_columns=self.allow_missing_columns, estimator_name=type(self).__name__
         )
         self._warn_unseen_missing(mask)
         return values, mask
@@ -241,11 +245,11 @@ class MissingEstimator(BaseEstimator, ABC):
         )
         if self.on_unseen_missing == "raise":
             raise ValueError(message)
-        # This method, _encode, predict, and then the user's call of predict.
+        # Level 4 is the user's call: 1 is this method, 2 `_encode`, 3 `predict` or another public method.
         warnings.warn(message, UnseenMissingWarning, stacklevel=4)
 
     def _declared_never_missing(self) -> set[str]:
-        """Columns that the user declared as never missing; if they are missing, this is never ignored."""
+        """Columns that the user declared never missing; they cause a warning even with "ignore"."""
         return set()
 
     def _check_parameters(self) -> None:
@@ -269,12 +273,12 @@ class MissingEstimator(BaseEstimator, ABC):
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as the archive can store it: a pandas index, for example, as a list."""
+    """Convert a parameter to a type that a model file can store, for example a pandas index to a list."""
     return value.tolist() if hasattr(value, "tolist") and not isinstance(value, np.ndarray) else value
 
 
 def to_method(method: str | Method) -> Method:
-    """A method with default hyper-parameters from its name in METHODS, or a copy of a given method."""
+    """Create a method with default hyper-parameters from its name in METHODS, or copy a given method."""
     if isinstance(method, Method):
         return clone(method)
     if isinstance(method, str) and method in METHODS:
@@ -286,7 +290,7 @@ def to_method(method: str | Method) -> Method:
 
 
 def describe(method: Method) -> dict[str, Any]:
-    """Name and hyper-parameters of a method, as the archive stores it."""
+    """Name and hyper-parameters of a method, in the form in which a model file stores them."""
     if METHODS.get(method.name) is not type(method):
         raise ValueError(
             f"{type(method).__name__} cannot be saved, because load_model only builds the methods in METHODS "

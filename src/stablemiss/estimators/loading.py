@@ -12,7 +12,7 @@ from stablemiss.estimators.base import MissingEstimator
 from stablemiss.estimators.missing import MissingClassifier, MissingRegressor
 from stablemiss.estimators.stablemiss import StableMissClassifier, StableMissRegressor
 
-# A file names one of these classes; no other class is ever instantiated.
+# A model file contains the name of one of these classes; no other class is ever instantiated.
 ESTIMATORS: dict[str, type[MissingEstimator]] = {
     estimator.__name__: estimator
     for estimator in (
@@ -29,8 +29,8 @@ ESTIMATORS: dict[str, type[MissingEstimator]] = {
 def load_model(path: str | os.PathLike[str]) -> MissingEstimator:
     """Load a fitted estimator from a file that `save` wrote; its predictions are bit-identical.
 
-    No code is run from the file and nothing is unpickled. Still, load only files from sources you trust: a
-    malicious file can give wrong predictions, or crash or stall the process.
+    No code from the file is executed, and nothing is unpickled. Still, load only files from sources you
+    trust: a malicious file can give wrong predictions, or crash or stall the process.
 
     Parameters
     ----------

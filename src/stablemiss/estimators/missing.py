@@ -12,7 +12,7 @@ from stablemiss.methods import Method
 
 
 class AnyMethodEstimator(MissingEstimator):
-    """An estimator whose method is a parameter, given by name or with its hyper-parameters."""
+    """Base class of estimators whose method is a parameter: a name, or a `Method` with hyper-parameters."""
 
     def __init__(
         self,
@@ -63,21 +63,22 @@ class AnyMethodEstimator(MissingEstimator):
         return super().set_params(**params)
 
     def _make_method(self, columns: Sequence[str] | None) -> Method:
-        return to_method_with(self.method, self.params)
+        return method_with_params(self.method, self.params)
 
 
-def to_method_with(method: str | Method, params: dict[str, Any] | None) -> Method:
-    """A method from its name and hyper-parameters, or a copy of a given method.
+def method_with_params(method: str | Method, params: dict[str, Any] | None) -> Method:
+    """Create a method from its name and hyper-parameters, or copy a given method.
 
     Parameters
     ----------
     method : str or Method
+        A name in ``METHODS``, or a method.
     params : dict or None
-        Hyper-parameters of a method given by name; those not in it keep their defaults.
+        Hyper-parameters of a method given by name; all others keep their defaults.
 
     Examples
     --------
-    >>> to_method_with("boosting", {"masked_copies": 6})
+    >>> method_with_params("boosting", {"masked_copies": 6})
     Boosting(masked_copies=6)
     """
     chosen = to_method(method)
@@ -105,7 +106,7 @@ def to_method_with(method: str | Method, params: dict[str, Any] | None) -> Metho
 
 
 class MissingRegressor(RegressorMixin, AnyMethodEstimator):
-    """Regression on tables with missing values by a method of your choice.
+    """Regression on tables with missing values, with any method of the library.
 
     Several numeric targets can be predicted at once.
 
@@ -116,31 +117,31 @@ class MissingRegressor(RegressorMixin, AnyMethodEstimator):
         ``EMMixture(n_components=3)``. The default, "em_mixture", models columns and target jointly and so
         stays accurate when the missingness changes.
     params : dict, default=None
-        Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; those not in it keep their
+        Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; all others keep their
         defaults.
     validation_fraction : float, default=0.15
         Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
         these choices more reliable and leaves fewer rows to train on.
     random_state : None, int, RandomState or Generator, default=None
-        An int makes the fit reproducible. The process's global random state is never touched.
+        An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="warn"
-        What `predict` does about missing values in a column that was never missing in training.
+        What `predict` does if a column that was never missing in training has missing values.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
-        Text columns with at most this many categories are one-hot encoded, others are target encoded in a
-        single column. Raising it keeps categories apart exactly and makes the encoded table wider.
+        Text columns with at most this many categories are one-hot encoded, others are target encoded, with
+        one column per target. Raising it keeps more categories distinct and makes the encoded table wider.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
     Attributes
     ----------
     n_features_in_ : int
-        Columns of the training table.
+        Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
-        Names of these columns; only if the table had column names.
+        Names of these columns. Defined only if all column names are strings.
     n_outputs_ : int
-        Numbers predicted per row.
+        Number of targets.
 
     See Also
     --------
@@ -160,7 +161,7 @@ class MissingRegressor(RegressorMixin, AnyMethodEstimator):
 
 
 class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
-    """Classification on tables with missing values by a method of your choice.
+    """Classification on tables with missing values, with any method of the library.
 
     Parameters
     ----------
@@ -169,20 +170,21 @@ class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
         ``Boosting(masked_copies=6)``. The default, "em_mixture", models columns and class jointly and so
         stays accurate when the missingness changes.
     params : dict, default=None
-        Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; those not in it keep their
+        Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; all others keep their
         defaults.
     validation_fraction : float, default=0.15
         Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
         model. Raising it makes these choices more reliable and leaves fewer rows to train on.
     random_state : None, int, RandomState or Generator, default=None
-        An int makes the fit reproducible. The process's global random state is never touched.
+        An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="warn"
-        What `predict` does about missing values in a column that was never missing in training.
+        What `predict` does if a column that was never missing in training has missing values.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
-        Text columns with at most this many categories are one-hot encoded, others are target encoded in one
-        column per class. Raising it keeps categories apart exactly and makes the encoded table wider.
+        Text columns with at most this many categories are one-hot encoded, others are target encoded, with
+        one column per class (one column for two classes). Raising it keeps more categories distinct and makes
+        the encoded table wider.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
@@ -191,9 +193,9 @@ class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
     classes_ : (n_classes,) array
         The sorted labels, in the order of the columns of `predict_proba`.
     n_features_in_ : int
-        Columns of the training table.
+        Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
-        Names of these columns; only if the table had column names.
+        Names of these columns. Defined only if all column names are strings.
 
     See Also
     --------

@@ -17,7 +17,7 @@ from stablemiss.seeding import Rng
 
 Indices = NDArray[np.int64]
 
-# pandas' types of times are subclasses of these.
+# The date and time types of pandas are subclasses of these.
 TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -51,12 +51,12 @@ def read_labels(y: Any, n_rows: int) -> NDArray:
     _check_no_missing(missing_cells(target), y)
     _check_no_times(target, y)
     if target.dtype.kind == "O":
-        are_texts = {isinstance(label, str) for label in target}
-        if len(are_texts) > 1:
+        is_text = {isinstance(label, str) for label in target}
+        if len(is_text) > 1:
             raise ValueError(
                 "The target mixes text with other labels. Convert all labels to text, or all to numbers."
             )
-        if are_texts == {False}:
+        if is_text == {False}:
             target = np.array(target.tolist())
     elif target.dtype.kind == "f":
         _check_finite(target, y)
@@ -100,14 +100,15 @@ def split_rows(strata: NDArray, validation_fraction: float, rng: Rng) -> tuple[I
     validation_fraction : float in (0, 1)
         Share of validation rows; there is at least one validation row and one training row.
     rng : numpy Generator
+        Draws the split.
     """
     n = len(strata)
     order = rng.permutation(n)
     _, stratum, size = np.unique(strata[order], return_inverse=True, return_counts=True)
     rank = np.empty(n, dtype=np.int64)
     rank[np.argsort(stratum, kind="stable")] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
-    # Each stratum spreads its rows evenly over (0, 1), so the lowest share overall is that share of each
-    # stratum.
+    # Each row gets a quantile within its stratum, and the rows with the lowest quantiles become validation
+    # rows. So every stratum contributes the same share of its rows.
     quantile = (rank + rng.uniform(size=n)) / size[stratum]
     n_valid = min(max(1, round(validation_fraction * n)), n - len(size))
     if n_valid == 0:
@@ -187,7 +188,7 @@ def _check_no_missing(missing: NDArray[np.bool_], y: Any) -> None:
 
 
 def _named(y: Any, column: int = 0) -> str:
-    """The name of a column of `y` for use in a message; empty if it has no name."""
+    """Refer to a column of `y` in a message by its name; an empty string if it has no name."""
     frame = nw.from_native(y, allow_series=True, pass_through=True)
     name = frame.columns[column] if isinstance(frame, nw.DataFrame) else getattr(frame, "name", None)
     return f" of column {name!r}" if isinstance(name, str) and name else ""

@@ -14,7 +14,7 @@ from stablemiss.methods.stablemiss import Decorrelate
 
 
 class _StableMissEstimator(MissingEstimator):
-    """Parameters of regressor and classifier."""
+    """Parameters shared by `StableMissRegressor` and `StableMissClassifier`."""
 
     def __init__(
         self,
@@ -69,26 +69,77 @@ class _StableMissEstimator(MissingEstimator):
 
 
 class StableMissRegressor(RegressorMixin, _StableMissEstimator):
-    """Regression on tables with missing values by StableMiss: the mask determines the parameters.
+    """Regression on tables with missing values by StableMiss, the method of the paper.
 
+    The prediction is g(x ⊙ m; φ(m)): a network φ generates the parameters of the predictor g from the mask m.
     ``StableMissRegressor("mlp")`` is short for ``MissingRegressor(method=StableMiss("mlp"))``.
 
     Parameters
     ----------
-    architecture, hidden, layers, g_hidden, rank, learning_rate, weight_decay, batch_size, max_epochs, \
-patience, device, decorrelate, form, strength, gamma
-        The hyper-parameters of `stablemiss.methods.StableMiss`, with the same defaults.
-    validation_fraction, random_state, on_unseen_missing, allow_missing_columns, max_one_hot, verbose
-        As in `MissingRegressor`, with the same defaults.
+    architecture : {"linear", "mlp"}, default="linear"
+        Architecture of g. "linear", the paper's choice for synthetic data, is fast and, for a given mask,
+        linear in the observed values. "mlp" is non-linear, which most real tables need, and takes about three
+        times as long.
+    hidden : int, default=128
+        Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
+    layers : int, default=1
+        Number of hidden layers of φ. More layers represent more complex functions of the mask; 0 makes the
+        parameters of g linear in the mask.
+    g_hidden : sequence of int, default=(32,)
+        Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible; the cost of the
+        last layer of φ grows with the number of parameters of g.
+    rank : int, default=None
+        If given, the parameters of g vary with the mask only in a subspace of this dimension. A higher rank
+        is more flexible, None the most; a low rank makes a large g affordable.
+    learning_rate : float, default=1e-3
+        Initial learning rate, lowered three times before the end. A larger value trains faster and less
+        reliably.
+    weight_decay : float, default=3.0
+        Weight decay of φ, which shrinks the predictors of all masks towards a common one (g itself is not
+        shrunk). A larger value overfits less; above about ten, masks are no longer distinguished.
+    batch_size : int, default=256
+        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. Tables with
+        fewer than sixteen such batches get smaller ones, down to 32 rows.
+    max_epochs : int, default=200
+        Maximum number of epochs; a small table makes several passes in one epoch.
+    patience : int, default=4
+        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
+        value finds late improvements and takes longer.
+    device : str, default="auto"
+        "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+    decorrelate : {"none", "intra", "inter", "full"}, default="none"
+        Dependences that the row weights lower: "intra", between columns and between mask bits; "inter",
+        between columns and mask bits; "full", both. "none" learns no weights.
+    form : {"weighted", "paper"}, default="weighted"
+        How dependence is measured; see `stablemiss.decorrelation.dependence`.
+    strength : float, default=0.25
+        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
+        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+    gamma : float, default=None
+        γ itself, as in the paper; `strength` is then ignored.
+    validation_fraction : float, default=0.15
+        Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
+        these choices more reliable and leaves fewer rows to train on.
+    random_state : None, int, RandomState or Generator, default=None
+        An int makes the fit reproducible. The global random state is never used or changed.
+    on_unseen_missing : "warn", "raise" or "ignore", default="warn"
+        What `predict` does if a column that was never missing in training has missing values.
+    allow_missing_columns : bool, default=False
+        True lets `predict` accept tables that lack columns, which then count as missing in every row.
+    max_one_hot : int, default=12
+        Text columns with at most this many categories are one-hot encoded, others are target encoded, with
+        one column per target. Raising it keeps more categories distinct and makes the encoded table wider.
+    verbose : bool, default=False
+        Show a progress bar during `fit`.
 
     Attributes
     ----------
     n_features_in_ : int
-        Columns of the training table.
+        Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
-        Names of these columns; only if the table had column names.
+        Names of these columns. Defined only if all column names are strings.
     n_outputs_ : int
-        Numbers predicted per row.
+        Number of targets.
 
     See Also
     --------
@@ -110,26 +161,78 @@ patience, device, decorrelate, form, strength, gamma
 
 
 class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
-    """Classification on tables with missing values by StableMiss: the mask determines the parameters.
+    """Classification on tables with missing values by StableMiss, the method of the paper.
 
+    The prediction is g(x ⊙ m; φ(m)): a network φ generates the parameters of the predictor g from the mask m.
     ``StableMissClassifier("mlp")`` is short for ``MissingClassifier(method=StableMiss("mlp"))``.
 
     Parameters
     ----------
-    architecture, hidden, layers, g_hidden, rank, learning_rate, weight_decay, batch_size, max_epochs, \
-patience, device, decorrelate, form, strength, gamma
-        The hyper-parameters of `stablemiss.methods.StableMiss`, with the same defaults.
-    validation_fraction, random_state, on_unseen_missing, allow_missing_columns, max_one_hot, verbose
-        As in `MissingClassifier`, with the same defaults.
+    architecture : {"linear", "mlp"}, default="linear"
+        Architecture of g. "linear", the paper's choice for synthetic data, is fast and, for a given mask,
+        linear in the observed values. "mlp" is non-linear, which most real tables need, and takes about three
+        times as long.
+    hidden : int, default=128
+        Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
+    layers : int, default=1
+        Number of hidden layers of φ. More layers represent more complex functions of the mask; 0 makes the
+        parameters of g linear in the mask.
+    g_hidden : sequence of int, default=(32,)
+        Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible; the cost of the
+        last layer of φ grows with the number of parameters of g.
+    rank : int, default=None
+        If given, the parameters of g vary with the mask only in a subspace of this dimension. A higher rank
+        is more flexible, None the most; a low rank makes a large g affordable.
+    learning_rate : float, default=1e-3
+        Initial learning rate, lowered three times before the end. A larger value trains faster and less
+        reliably.
+    weight_decay : float, default=3.0
+        Weight decay of φ, which shrinks the predictors of all masks towards a common one (g itself is not
+        shrunk). A larger value overfits less; above about ten, masks are no longer distinguished.
+    batch_size : int, default=256
+        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. Tables with
+        fewer than sixteen such batches get smaller ones, down to 32 rows.
+    max_epochs : int, default=200
+        Maximum number of epochs; a small table makes several passes in one epoch.
+    patience : int, default=4
+        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
+        value finds late improvements and takes longer.
+    device : str, default="auto"
+        "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+    decorrelate : {"none", "intra", "inter", "full"}, default="none"
+        Dependences that the row weights lower: "intra", between columns and between mask bits; "inter",
+        between columns and mask bits; "full", both. "none" learns no weights.
+    form : {"weighted", "paper"}, default="weighted"
+        How dependence is measured; see `stablemiss.decorrelation.dependence`.
+    strength : float, default=0.25
+        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
+        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+    gamma : float, default=None
+        γ itself, as in the paper; `strength` is then ignored.
+    validation_fraction : float, default=0.15
+        Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
+        model. Raising it makes these choices more reliable and leaves fewer rows to train on.
+    random_state : None, int, RandomState or Generator, default=None
+        An int makes the fit reproducible. The global random state is never used or changed.
+    on_unseen_missing : "warn", "raise" or "ignore", default="warn"
+        What `predict` does if a column that was never missing in training has missing values.
+    allow_missing_columns : bool, default=False
+        True lets `predict` accept tables that lack columns, which then count as missing in every row.
+    max_one_hot : int, default=12
+        Text columns with at most this many categories are one-hot encoded, others are target encoded, with
+        one column per class (one column for two classes). Raising it keeps more categories distinct and makes
+        the encoded table wider.
+    verbose : bool, default=False
+        Show a progress bar during `fit`.
 
     Attributes
     ----------
     classes_ : (n_classes,) array
         The sorted labels, in the order of the columns of `predict_proba`.
     n_features_in_ : int
-        Columns of the training table.
+        Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
-        Names of these columns; only if the table had column names.
+        Names of these columns. Defined only if all column names are strings.
 
     See Also
     --------

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.data import Floats
 from stablemiss.estimators import MissingRegressor
-from stablemiss.estimators.missing import to_method_with
+from stablemiss.estimators.missing import method_with_params
 from stablemiss.evaluation import fit_and_score
 from stablemiss.experiments.budgets import LABELS, NONLINEAR
 from stablemiss.experiments.problem import Problem, draw_problem
@@ -107,7 +107,7 @@ def _model(run: Run, problem: Problem) -> tuple[Any, dict[str, Any]]:
             random_state=run.seed,
         )
         model = tuned.estimator()
-    return model, describe(to_method_with(model.method, model.params))
+    return model, describe(method_with_params(model.method, model.params))
 
 
 def searched_space(label: str, space: Space, is_real: bool) -> Space:

@@ -265,7 +265,7 @@ class ColumnNet(Method):
             return task.row_loss(network(rows.values, rows.mask), rows.target)
 
         def loss(batch: Rows) -> Tensor:
-            keep = torch.from_numpy(augmentation.keep(len(batch), rng)).to(batch.mask)
+            keep = torch.from_numpy(augmentation.draw(len(batch), rng)).to(batch.mask)
             mask = batch.mask * keep
             output, reconstruction, score = network.predict_and_reconstruct(batch.values, mask)
             prediction_loss = (batch.weight * task.row_loss(output, batch.target)).mean()

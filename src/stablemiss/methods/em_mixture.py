@@ -215,7 +215,7 @@ class EMMixture(Method):
         return fit
 
     def _final(self, fit: MixtureFit) -> GaussianMixture:
-        return fit.refresh() if self.refit_on_validation else fit.mixture
+        return fit.update_on_all_rows() if self.refit_on_validation else fit.mixture
 
     def _check(self) -> None:
         check_at_least(self, max_components=1, max_steps=1)

@@ -1,4 +1,4 @@
-"""Missingness mechanisms, which hide values of a table to train and test under known missingness."""
+"""Missingness mechanisms, which hide values of a table, and mask augmentation."""
 
 from collections.abc import Callable
 

@@ -20,9 +20,10 @@ INFORMATIVE_FIRST_SHARE = 0.35
 class MaskAugmentation:
     """Random masks that hide further values, row by row.
 
-    One row in five stays unchanged. Most others draw a rate between 0 and 1 and hide each column with that
-    probability. The rest hide columns in an order drawn in proportion to `importance`: the failure of an
-    important sensor alone is rare among masks drawn uniformly.
+    One row in five stays unchanged. For each other row a rate is drawn uniformly between 0 and 1. In about
+    two thirds of these rows, each column is hidden independently with that probability. In the others, the
+    rate determines how many columns are hidden, and columns of high `importance` tend to be hidden first,
+    because masks in which only an important column is missing are rare among independent masks.
 
     Attributes
     ----------
@@ -30,15 +31,15 @@ class MaskAugmentation:
         The column of the user's table that each encoded column belongs to, numbered from 0. Encoded columns
         of one group are hidden together.
     importance : (n_groups,) float
-        Importance of each column of the user's table; only proportions matter. If all are zero, all augmented
-        rows draw a rate.
+        Importance of each column of the user's table; only proportions matter. If all are zero,
+        columns are always hidden independently.
     may_vanish : (n_groups,) bool
         Columns that may be hidden; the others never are.
 
     Examples
     --------
     >>> augmentation = MaskAugmentation.of([0, 1, 1], may_vanish=[False, True])
-    >>> keep = augmentation.keep(1000, np.random.default_rng(0))
+    >>> keep = augmentation.draw(1000, np.random.default_rng(0))
     >>> bool(keep[:, 0].all()), bool((keep[:, 1] == keep[:, 2]).all()), bool(keep.all())
     (True, True, False)
     """
@@ -62,27 +63,29 @@ class MaskAugmentation:
         may_vanish : (n_groups,) bool, default=None
             Columns that may be hidden. None means all.
         """
-        _, numbered = np.unique(np.asarray(groups, dtype=np.int64), return_inverse=True)
-        n_groups = int(numbered.max(initial=-1)) + 1
+        _, group_index = np.unique(np.asarray(groups, dtype=np.int64), return_inverse=True)
+        n_groups = int(group_index.max(initial=-1)) + 1
         return cls(
-            numbered.astype(np.int64),
+            group_index.astype(np.int64),
             np.zeros(n_groups) if importance is None else np.asarray(importance, dtype=np.float64),
             np.ones(n_groups, dtype=bool) if may_vanish is None else np.asarray(may_vanish, dtype=bool),
         )
 
-    def keep(self, n: int, rng: Rng) -> Bools:
-        """Random masks for n rows, (n, d): True = stays observed."""
+    def draw(self, n: int, rng: Rng) -> Bools:
+        """Draw masks (n, d) for n rows, True = stays observed."""
         k = len(self.may_vanish)
         rate = rng.random((n, 1), dtype=np.float32)
         is_augmented = rng.random((n, 1), dtype=np.float32) < AUGMENTED_SHARE
         hidden = rng.random((n, k), dtype=np.float32) < rate
         if self.importance.any():
             rows = np.flatnonzero(rng.random(n, dtype=np.float32) < INFORMATIVE_FIRST_SHARE)
-            # The Gumbel trick: sorting log odds plus Gumbel noise draws columns one by one by their odds.
-            log_odds = np.log(self.importance / self.importance.sum() + 0.2 / k)
-            log_odds[~self.may_vanish] = -np.inf
+            # Gumbel-max trick: sorting log probabilities plus Gumbel noise draws columns without replacement,
+            # in proportion to their probabilities. 0.2 / k gives unimportant columns a chance too.
+            log_weights = np.log(self.importance / self.importance.sum() + 0.2 / k)
+            log_weights[~self.may_vanish] = -np.inf
             noise = -np.log(-np.log(rng.random((len(rows), k), dtype=np.float32) + 1e-12) + 1e-12)
-            rank = np.argsort(np.argsort(-(log_odds + noise), axis=1), axis=1)
+            rank = np.argsort(np.argsort(-(log_weights + noise), axis=1), axis=1)
+            # At most 80% of these columns are hidden.
             hidden[rows] = rank < np.ceil(rate[rows] * 0.8 * self.may_vanish.sum())
         hidden &= is_augmented & self.may_vanish
         return ~hidden[:, self.groups]
@@ -93,13 +96,15 @@ class MaskAugmentation:
         Parameters
         ----------
         data : MaskedData
+            The rows to copy.
         n_copies : int
             Number of copies, each with new masks. Time and memory grow in proportion.
         rng : numpy Generator
+            Draws the masks.
         """
-        keeps = (data.mask & self.keep(len(data), rng) for _ in range(n_copies))
-        # One array for all copies, filled at once: they need the most memory during training.
-        mask = np.stack([data.mask, *keeps])
+        new_masks = (data.mask & self.draw(len(data), rng) for _ in range(n_copies))
+        # All copies are built in one array, because they dominate the memory needed for training.
+        mask = np.stack([data.mask, *new_masks])
         weight = np.tile(data.weight, n_copies + 1)
         return replace(
             data,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale, to_table
-from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_points
+from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_quantiles
 from stablemiss.missingness.mechanism import (
     Mechanism,
     check_columns,
@@ -31,18 +31,19 @@ class DriverModel:
     driven : (n_driven,) int
         The other columns, ascending.
     centre : (n_drivers,) float64
-        Mean of the observed values of each driver in the reference rows; used in place of missing values.
+        Mean of the observed values of each driver in the rows passed to `fit`; replaces missing values.
     coefficients : (n_drivers, n_driven) float64
         Log-odds of being hidden per unit of each driver.
-    points : (n_points, n_driven) float64
-        Scores of the reference rows, from `to_points`, on which intercepts for any rate are computed.
+    quantiles : (n_quantiles, n_driven) float64
+        Quantiles of the scores of the rows passed to `fit`, from which the intercept for any rate is
+        computed.
     """
 
     drivers: NDArray[np.int64]
     driven: NDArray[np.int64]
     centre: Floats
     coefficients: Floats
-    points: Floats
+    quantiles: Floats
 
     @property
     def n_columns(self) -> int:
@@ -59,21 +60,22 @@ class MAR(Mechanism):
 
     The probability that a value is hidden is a logistic function of the drivers in its row and does not
     depend on hidden values. The missingness is therefore ignorable, although masks and values are dependent.
-    Each other column depends on its own random combination of the drivers, and strongly: its log-odds have a
-    standard deviation of 2 to 10. `level` is the missing rate of the columns that are not drivers, so the
-    missing rate of the whole table is lower. In a table with one column nothing is hidden, because that
+    Each other column depends strongly on a random combination of the drivers: its log-odds have a standard
+    deviation of 2 to 10. `level` refers to the columns that are not drivers, so the missing rate of the whole
+    table is lower. In a table with one column nothing is hidden, because that
     column is a driver.
 
     Parameters
     ----------
     level : float
-        Missing rate of most rows, from 0 to 1. Raising it hides more values of the driven columns; the
-        drivers and their coefficients do not change.
+        Missing rate of the columns that are not drivers, in most rows, from 0 to 1. Raising it hides more of
+        their values; the drivers and their coefficients do not change.
     driver_share : float, default=0.1
         Share of columns that are drivers, rounded down, but at least one column. Raising it leaves fewer
         columns that can be hidden, and makes each depend on more drivers.
     spread : float, default=0.2
-        Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Share of rows whose missing rate is another value from 0.1, 0.2, …, 0.9, as in the paper; see
+        `draw_row_rates`.
         Raising it moves the mean rate towards one half. 0 gives all rows the same rate.
 
     Attributes
@@ -118,35 +120,35 @@ class MAR(Mechanism):
         if len(table) == 0:
             raise ValueError("MAR must be fitted on at least one row; got X with no rows.")
         d = table.shape[1]
-        # DEVIATION: at least one driver because ⌊0.1 n⌋ is zero for fewer than ten columns.
+        # DEVIATION: at least one driver because ⌊0.1 d⌋ is zero for fewer than ten columns.
         n_drivers = max(1, int(np.floor(self.driver_share * d + 1e-9)))
         drivers = np.sort(rng.choice(d, size=n_drivers, replace=False))
         driven = np.setdiff1d(np.arange(d), drivers)
 
-        centre, spread = centre_and_scale(table[:, drivers])
+        centre, driver_scale = centre_and_scale(table[:, drivers])
         deviations = deviations_from(centre, table[:, drivers])
         # PAPER: a_j ~ N(0, I), divided by t_j · sqrt(a_jᵀ Cov a_j) with t_j ~ U[0.1, 0.5].
         # DEVIATION: coefficients are drawn once for all splits and levels, not at each call as in the
         # authors' code, because training and test would otherwise have different mechanisms at equal levels.
         coefficients = rng.normal(size=(n_drivers, len(driven)))
-        # Drivers that are constant up to rounding have no influence. Otherwise rounding errors would be
-        # scaled up.
-        coefficients[np.isinf(spread)] = 0.0
-        deviation_of_score = (deviations @ coefficients).std(axis=0)
-        scale = rng.uniform(0.1, 0.5, size=len(driven)) * deviation_of_score
+        # Drivers that are constant up to rounding must have no influence, because the division below would
+        # amplify their rounding errors.
+        coefficients[np.isinf(driver_scale)] = 0.0
+        score_sd = (deviations @ coefficients).std(axis=0)
+        scale = rng.uniform(0.1, 0.5, size=len(driven)) * score_sd
         coefficients /= np.where(scale == 0.0, 1.0, scale)
-        points = to_points(deviations @ coefficients)
-        return replace(self, model=DriverModel(drivers, driven, centre, coefficients, points))
+        quantiles = to_quantiles(deviations @ coefficients)
+        return replace(self, model=DriverModel(drivers, driven, centre, coefficients, quantiles))
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
-    def keep(self, table: Floats, rng: Rng) -> Bools:
+    def _draw(self, table: Floats, rng: Rng) -> Bools:
         model = self._fitted_model()
         check_columns(table, model.n_columns)
         rates = draw_row_rates(len(table), self.level, self.spread, rng)
         observed = np.ones(table.shape, dtype=bool)
-        observed[:, model.driven] = ~draw_hidden(model.scores(table), model.points, rates, rng)
+        observed[:, model.driven] = ~draw_hidden(model.scores(table), model.quantiles, rates, rng)
         return observed
 
     def _fitted_model(self) -> DriverModel:

@@ -17,7 +17,7 @@ from stablemiss.seeding import Rng
 class MCARIndependent(Mechanism):
     """Missing completely at random: each value is hidden independently, with the missing rate of its row.
 
-    With a spread, the mask values of a row are independent only given its rate: two of them have a
+    With ``spread=0.2``, the mask values of a row are independent only given its rate: two of them have a
     correlation of 0.28 at level 0.1 or 0.9, and of 0.06 at level 0.5. With ``spread=0`` they are independent.
 
     Parameters
@@ -25,7 +25,8 @@ class MCARIndependent(Mechanism):
     level : float
         Missing rate of most rows, from 0 to 1. Raising it hides more values.
     spread : float, default=0.2
-        Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Share of rows whose missing rate is another value from 0.1, 0.2, …, 0.9, as in the paper; see
+        `draw_row_rates`.
         Raising it moves the mean rate towards one half. 0 gives all rows the same rate.
 
     See Also
@@ -57,7 +58,7 @@ class MCARIndependent(Mechanism):
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
-    def keep(self, table: Floats, rng: Rng) -> Bools:
+    def _draw(self, table: Floats, rng: Rng) -> Bools:
         rates = draw_row_rates(len(table), self.level, self.spread, rng)
         return rng.random(table.shape) >= rates[:, None]
 
@@ -75,7 +76,8 @@ class MCARWindow(Mechanism):
     level : float
         Missing rate of most rows, from 0 to 1. Raising it makes the windows longer.
     spread : float, default=0.2
-        Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Share of rows whose missing rate is another value from 0.1, 0.2, …, 0.9, as in the paper; see
+        `draw_row_rates`.
         Raising it makes the lengths vary more between rows. 0 gives all rows the same length.
 
     See Also
@@ -105,7 +107,7 @@ class MCARWindow(Mechanism):
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
-    def keep(self, table: Floats, rng: Rng) -> Bools:
+    def _draw(self, table: Floats, rng: Rng) -> Bools:
         n, d = table.shape
         rates = draw_row_rates(n, self.level, self.spread, rng)
         # PAPER: a window of ⌊n_features · rate⌋ columns with a uniform start. The small constant prevents a

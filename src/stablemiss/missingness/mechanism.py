@@ -58,8 +58,8 @@ class Mechanism(ABC):
         Parameters
         ----------
         X : (n, d) numbers
-            Rows from the same distribution as those to be hidden. The missing rates are exact if they are
-            complete. The order of the rows does not matter.
+            Rows from the same distribution as those to be hidden. The missing rates are exact if these
+            rows are complete. The order of the rows does not matter.
         rng : numpy Generator
             Draws the random parameters of the mechanism.
         """
@@ -85,7 +85,7 @@ class Mechanism(ABC):
             True = observed.
         """
         table = to_table(X)
-        return self.keep(table, rng) & ~np.isnan(table)
+        return self._draw(table, rng) & ~np.isnan(table)
 
     @final
     def hide(self, X: ArrayLike, rng: Rng) -> Floats:
@@ -94,8 +94,8 @@ class Mechanism(ABC):
         return np.where(self.draw(table, rng), table, np.nan)
 
     @abstractmethod
-    def keep(self, table: Floats, rng: Rng) -> Bools:
-        """Draw a mask (n, d), True = observed, for a table that has already been checked."""
+    def _draw(self, table: Floats, rng: Rng) -> Bools:
+        """Draw a mask (n, d), True = observed. Implemented by subclasses; `draw` checks the table first."""
 
 
 def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
@@ -110,8 +110,8 @@ def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
     level : float
         The rate of most rows.
     spread : float
-        Share of rows with another rate; all other levels are equally likely. With 0.2 the mean rate is
-        0.1125 + 0.775 · level for the nine levels. Raising it reduces the differences between levels and
+        Share of rows whose rate is drawn uniformly from the other values in `LEVELS`. With 0.2 the mean rate
+        is 0.1125 + 0.775 · level for the nine levels. Raising it reduces the differences between levels and
         increases the dependence between the mask values of a row: a row with one hidden value is then more
         likely to have another one.
     rng : numpy Generator
@@ -132,7 +132,7 @@ def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
         return rates
     # PAPER: 80% of the rows at the level itself, 2.5% at each of the other eight.
     # DEVIATION: rates are drawn independently for each row, not in sorted blocks as in the authors' code,
-    # because in a table sorted by mixture component values would not be missing completely at random.
+    # because otherwise, in a table sorted by mixture component, the mask would depend on the values.
     other_levels = np.array([candidate for candidate in LEVELS if not np.isclose(candidate, level)])
     is_other = rng.random(n) < spread
     rates[is_other] = rng.choice(other_levels, size=int(is_other.sum()))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stablemiss.data import Bools, Floats, centre_and_scale, to_table
-from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_points
+from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_quantiles
 from stablemiss.missingness.mechanism import (
     Mechanism,
     check_columns,
@@ -27,24 +27,24 @@ class SelfMaskingModel:
     Attributes
     ----------
     centre, scale : (d,) float64
-        Mean and standard deviation of the observed values of each column in the reference rows. The scale of
-        a constant column is infinite, so that its values have no influence.
-    points : (n_points, d) float64
-        Scores of the observed reference values, from `to_points`, on which intercepts for any rate are
-        computed.
+        Mean and standard deviation of the observed values of each column in the rows passed to `fit`. The
+        scale of a constant column is infinite, so that its values have no influence.
+    quantiles : (n_quantiles, d) float64
+        Quantiles of the scores of the observed values passed to `fit`, from which the intercept for any rate
+        is computed.
     """
 
     centre: Floats
     scale: Floats
-    points: Floats
+    quantiles: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class MNAR(Mechanism):
     """Missing not at random (self-masking): large values are more likely to be hidden.
 
-    The probability is a logistic function of the standardised value, with an intercept per column that gives
-    each row its missing rate on average. Such missingness is not ignorable: hidden values differ
+    The probability is a logistic function of the standardised value, with intercepts that give each
+    column the required missing rate. Such missingness is not ignorable: hidden values differ
     systematically from observed ones, and no method can fully correct that from the observed values alone.
 
     Parameters
@@ -56,7 +56,8 @@ class MNAR(Mechanism):
         hidden and observed values sharper. At 0 the values have no influence; below 0 small values are
         hidden first.
     spread : float, default=0.2
-        Share of rows whose missing rate is one of the other levels, as in the paper; see `draw_row_rates`.
+        Share of rows whose missing rate is another value from 0.1, 0.2, …, 0.9, as in the paper; see
+        `draw_row_rates`.
         Raising it moves the mean rate towards one half. 0 gives all rows the same rate.
 
     Attributes
@@ -97,16 +98,16 @@ class MNAR(Mechanism):
             raise ValueError("MNAR must be fitted on at least one row; got X with no rows.")
         centre, scale = centre_and_scale(table)
         # Values that are already missing cannot be hidden, so the rate refers to the others.
-        points = to_points(self.slope * (table - centre) / scale)
-        return replace(self, model=SelfMaskingModel(centre, scale, points))
+        quantiles = to_quantiles(self.slope * (table - centre) / scale)
+        return replace(self, model=SelfMaskingModel(centre, scale, quantiles))
 
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
-    def keep(self, table: Floats, rng: Rng) -> Bools:
+    def _draw(self, table: Floats, rng: Rng) -> Bools:
         if self.model is None:
             raise not_fitted_error(self)
-        centre, scale, points = self.model.centre, self.model.scale, self.model.points
+        centre, scale, quantiles = self.model.centre, self.model.scale, self.model.quantiles
         check_columns(table, len(centre))
         rates = draw_row_rates(len(table), self.level, self.spread, rng)
-        return ~draw_hidden(self.slope * deviations_from(centre, table) / scale, points, rates, rng)
+        return ~draw_hidden(self.slope * deviations_from(centre, table) / scale, quantiles, rates, rng)

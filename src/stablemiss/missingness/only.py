@@ -59,10 +59,10 @@ class Only(Mechanism):
     def at(self, level: float) -> Self:
         return replace(self, mechanism=self.mechanism.at(level))
 
-    def keep(self, table: Floats, rng: Rng) -> Bools:
+    def _draw(self, table: Floats, rng: Rng) -> Bools:
         check_positions(self.columns, table)
         columns = list(self.columns)
         observed = np.ones(table.shape, dtype=bool)
         if columns:
-            observed[:, columns] = self.mechanism.keep(table[:, columns], rng)
+            observed[:, columns] = self.mechanism._draw(table[:, columns], rng)
         return observed

@@ -54,7 +54,7 @@ class Outage(Mechanism):
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
-    def keep(self, table: Floats, rng: Rng) -> Bools:
+    def _draw(self, table: Floats, rng: Rng) -> Bools:
         check_positions(self.columns, table)
         is_affected = rng.random(len(table)) < self.level
         observed = np.ones(table.shape, dtype=bool)

@@ -20,7 +20,7 @@ class Resampled(Mechanism):
     """Draws the mask of each row, with replacement, from the masks of an existing table.
 
     This keeps the dependence between the columns' missingness, and removes any dependence between masks and
-    values. At another level the same masks are drawn with other probabilities: those with more (or fewer)
+    values. At another level the same masks are drawn with other probabilities: masks with more (or fewer)
     hidden values become more likely. Masks that do not occur in the table are never drawn, so the level must
     lie between the missing rates of its most and its least complete row.
 
@@ -83,7 +83,7 @@ class Resampled(Mechanism):
     def at(self, level: float) -> Self:
         return replace(self, level=level)
 
-    def keep(self, table: Floats, rng: Rng) -> Bools:
+    def _draw(self, table: Floats, rng: Rng) -> Bools:
         masks = self.fitted_masks if self.masks is None else self.masks
         if masks is None:
             raise not_fitted_error(self)
@@ -95,8 +95,8 @@ class Resampled(Mechanism):
 def _tilted_probabilities(masks: Bools, level: float) -> Floats:
     """Probabilities (n_masks,) of the masks for which the mean share of hidden values is `level`.
 
-    They are proportional to exp(tilt · hidden share) (exponential tilting), which of all such probabilities
-    has the smallest Kullback-Leibler divergence from uniform ones.
+    They are proportional to exp(tilt · hidden share). Of all distributions with this mean, exponential
+    tilting gives the one with the smallest Kullback-Leibler divergence from the uniform distribution.
     """
     shares = (~masks).mean(axis=1)
     # A level such as 1 / 3 may have a rounding error.

@@ -6,8 +6,8 @@ For one component and one mask, o = observed and m = missing, with covariance Σ
     Cov[x_m | x_o] = Σ_mm − Σ_mo Σ_oo⁻¹ Σ_om = Λ_mm⁻¹
     log|Σ_oo| = log|Σ| + log|Λ_mm|
 
-The first form factorises the block of the observed columns, the second that of the missing columns. The
-smaller block is used, so a row costs at most (d/2)³ operations for any mask.
+The first form factorises the submatrix of the observed columns, the second form that of the missing columns.
+The smaller one is used, so a row costs at most (d/2)³ operations for any mask.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Posterior:
     Attributes
     ----------
     log_joint : (K, R)
-        Log weight + log density of the observed values, per component.
+        Log component weight + log density of the observed values, per component.
     deviation : (K, R, d)
         E[x | x_o, component] − mean of the component; x − mean for observed values.
     factor : (K, U, b, b)
         Cholesky factor of Σ_oo or of Λ_mm, per component and distinct mask.
     positions : (U, b · b) int64
-        Positions of the entries of a block in a flattened (d, d) matrix.
+        Positions of the entries of each submatrix in a flattened (d, d) matrix.
     block : Block
         The rows.
     components : Components
@@ -55,7 +55,8 @@ class Posterior:
     def inverses(self, pairs: torch.Tensor) -> torch.Tensor:
         """Inverse blocks (n, b · b), Σ_oo⁻¹ or Λ_mm⁻¹, of some of the K · U pairs of component and mask."""
         k, n_patterns, b, _ = self.factor.shape
-        # The factors are stored by column. Transposed, each is a contiguous row that can be selected at once.
+        # The factors are stored in column-major order, so each transposed factor is contiguous and can be
+        # selected as one row.
         rows = self.factor.mT.reshape(k * n_patterns, b * b).index_select(0, pairs)
         return torch.cholesky_inverse(rows.reshape(len(pairs), b, b).mT).mT.reshape(len(pairs), b * b)
 
@@ -74,7 +75,7 @@ class Components:
         k, d = self.means.shape
         n_patterns, b = block.columns.shape
         deviation = torch.where(mask, values - self.means[:, None], 0.0)
-        matrices = self.covariances if block.observed else self.precisions
+        matrices = self.covariances if block.is_observed else self.precisions
         positions = (block.columns[:, :, None] * d + block.columns[:, None, :]).reshape(n_patterns, b * b)
         blocks = matrices.reshape(k, d * d).gather(1, positions.reshape(-1).expand(k, -1))
         factor, _ = torch.linalg.cholesky_ex(blocks.reshape(k, n_patterns, b, b))
@@ -82,7 +83,7 @@ class Components:
         # One factor per row; copied only if several rows share a mask.
         per_row = factor if n_patterns == len(values) else factor[:, block.pattern]
         columns = block.columns[block.pattern].expand(k, -1, -1)
-        if block.observed:
+        if block.is_observed:
             observed = deviation.gather(2, columns)
             solved = _solve(per_row, observed)
             distance = (observed * solved).sum(dim=2)
@@ -121,8 +122,8 @@ class ConditionalCovariances:
         n_patterns, b = block.columns.shape
         self._factor, self._columns = posterior.factor, block.columns
         in_block = torch.zeros(n_patterns, d, dtype=torch.bool).scatter_(1, block.columns, True)
-        self._is_observed, self.missing = block.observed, ~in_block if block.observed else in_block
-        if block.observed:
+        self._is_observed, self.missing = block.is_observed, ~in_block if block.is_observed else in_block
+        if block.is_observed:
             # With Σ_oo = L Lᵀ and W = L⁻¹ Σ_o, the covariance is Σ − Wᵀ W.
             rows = self._block_rows(self._components.covariances)
             self._half = torch.linalg.solve_triangular(posterior.factor, rows, upper=False)

@@ -8,9 +8,10 @@ Three techniques make it accurate and fast:
 
 - Each component's regression of y on x is shrunk towards a regression shared by all components. The amount
   of shrinkage is estimated within EM (variance components). Otherwise components with few rows would overfit.
-- The covariance of x gets a ridge equivalent to `ridge` rows of unit variance, so its influence decreases
-  with the size of the component.
-- SQUAREM steps in Cholesky coordinates (which always give a valid covariance) need far fewer steps than EM.
+- The covariance of x gets a ridge equivalent to `ridge` rows of unit variance. The influence of the ridge
+  decreases with the number of rows of the component.
+- SQUAREM steps converge in far fewer iterations than plain EM. They are taken in Cholesky coordinates, which
+  always give a valid covariance.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from stablemiss.mixture.conditional import Components, GaussianMixture
 from stablemiss.mixture.patterns import Block, Patterns
 from stablemiss.mixture.workers import Workers
 
-# Lower bound of the variance of regression coefficients.
+# Lower bound of the two variances of the regression coefficients (`log_between` and `log_shared`).
 MIN_VARIANCE = 1e-12
-# Rows with a smaller weight in a component do not contribute to its sum of conditional covariances.
+# Rows whose responsibility is smaller do not contribute to the conditional covariances of a component.
 MIN_RESPONSIBILITY = 1e-9
 
 
@@ -95,8 +96,8 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Expected sufficient statistics of some rows under a mixture. Deviations are from the component means.
+class SufficientStatistics:
+    """Expected sufficient statistics of the rows under a mixture, in deviations from the component means.
 
     Attributes
     ----------
@@ -107,7 +108,7 @@ class Sums:
     second : (K, d, d)
         Weighted sum of products of deviations, including the conditional covariances of missing values.
     log_likelihood : float
-        Weighted mean over the rows.
+        Weighted mean of the log density of the rows.
     """
 
     weight: torch.Tensor
@@ -148,6 +149,7 @@ class Rows:
         return self._blocks[n_components]
 
     def take(self, index: np.ndarray) -> Rows:
+        """The rows at `index`, in the sorted order."""
         return Rows(self.values.numpy()[index], self.mask.numpy()[index], self.weight.numpy()[index])
 
     def reweighted(self, factor: float) -> Rows:
@@ -179,8 +181,8 @@ class Rows:
         return float(self.log_density(parameters, workers) @ self.weight / self.weight.sum())
 
 
-def expect(rows: Rows, parameters: Parameters, workers: Workers) -> Sums:
-    """E-step: one pass over the rows."""
+def expect(rows: Rows, parameters: Parameters, workers: Workers) -> SufficientStatistics:
+    """E-step: compute the expected sufficient statistics in one pass over the rows."""
     components = parameters.components()
     k, d = parameters.means.shape
 
@@ -202,14 +204,14 @@ def expect(rows: Rows, parameters: Parameters, workers: Workers) -> Sums:
             n_patterns = len(block.columns)
             if n_patterns < len(row_weight):
                 responsibility = _zeros(k, n_patterns).index_add_(1, block.pattern, responsibility)
-            if block.observed:
+            if block.is_observed:
                 observed_weight += responsibility.sum(dim=1)
             # Most rows clearly belong to one component, so inverses of negligible weight are not computed.
             pairs = torch.nonzero(responsibility.reshape(-1) > MIN_RESPONSIBILITY)[:, 0]
             inverses = posterior.inverses(pairs) * responsibility.reshape(-1)[pairs, None]
             positions = posterior.positions.index_select(0, pairs % n_patterns)
             positions += (pairs // n_patterns * (d * d))[:, None]
-            sums = from_observed if block.observed else from_missing
+            sums = from_observed if block.is_observed else from_missing
             sums.index_add_(0, positions.reshape(-1), inverses.reshape(-1))
         return weight, first, second, from_missing, from_observed, observed_weight, total
 
@@ -221,10 +223,10 @@ def expect(rows: Rows, parameters: Parameters, workers: Workers) -> Sums:
     conditional = observed_weight[:, None, None] * covariances
     conditional = conditional - covariances @ from_observed.reshape(k, d, d) @ covariances
     second = second + conditional + from_missing.reshape(k, d, d)
-    return Sums(weight, first, second, float(total / rows.weight.sum()))
+    return SufficientStatistics(weight, first, second, float(total / rows.weight.sum()))
 
 
-def maximise(sums: Sums, parameters: Parameters, n_targets: int, ridge: float) -> Parameters:
+def maximise(sums: SufficientStatistics, parameters: Parameters, n_targets: int, ridge: float) -> Parameters:
     """M-step: means, covariances of x with a ridge, and partially pooled regressions of y on x."""
     weight = sums.weight.clamp_min(1e-10)
     shift = sums.first / weight[:, None]
@@ -259,7 +261,7 @@ def _pooled_regressions(
 
     Model for each target: the coefficients of a component are ~ N(c, τ² I), the shared ones c ~ N(0, s² I).
     Given the noise of each component, the joint posterior is Gaussian, and τ² and s² are updated as in EM for
-    variance components: the more similar the components are, the more they are shrunk towards c.
+    variance components. Components with similar coefficients are shrunk more strongly towards c.
     """
     k, d = scatter_x.shape[:2]
     scatter_xy, scatter_y = scatter[:, :d, d:], scatter[:, d:, d:]

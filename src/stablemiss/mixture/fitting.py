@@ -1,4 +1,4 @@
-"""Fitting of a mixture: initialisation, acceleration and stopping of EM, and the number of components."""
+"""Fits a mixture: initialisation, acceleration and stopping of EM, selection of the number of components."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from stablemiss.mixture.conditional import GaussianMixture
-from stablemiss.mixture.em import Parameters, Rows, Sums, expect, maximise
+from stablemiss.mixture.em import Parameters, Rows, SufficientStatistics, expect, maximise
 from stablemiss.mixture.workers import Workers
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
@@ -21,7 +21,7 @@ RIDGES = (0.1, 1.0, 10.0, 100.0)
 
 
 class MixtureFit:
-    """Fits mixtures to the observed values of `train`, selected by their likelihood on `valid`.
+    """Fits mixtures to the observed values of `train` and selects one by its likelihood on `valid`.
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class MixtureFit:
     n_targets : int
         Number of targets, which are the last columns.
     tolerance : float
-        EM stops when a step increases the log-likelihood per row by less. Lowering it makes the fit slower
-        and closer to the optimum.
+        EM stops when a step increases the log-likelihood per row by less than this. Lowering it makes the fit
+        slower and closer to the optimum.
     max_steps : int
         Maximum number of E-steps per number of components. Raising it allows a closer fit.
     rng : numpy Generator
@@ -90,7 +90,7 @@ class MixtureFit:
         """The fitted mixture."""
         return self._best.mixture()
 
-    def refresh(self) -> GaussianMixture:
+    def update_on_all_rows(self) -> GaussianMixture:
         """Update the fitted mixture by three EM steps on training and validation rows together."""
         all_rows = self.train.joined(self.valid)
         if len(all_rows):
@@ -104,7 +104,7 @@ class MixtureFit:
         sums = self._expect(rows, parameters)
         return maximise(sums, parameters, self.n_targets, self.ridge), sums.log_likelihood
 
-    def _expect(self, rows: Rows, parameters: Parameters) -> Sums:
+    def _expect(self, rows: Rows, parameters: Parameters) -> SufficientStatistics:
         self.n_steps += 1
         return expect(rows, parameters, self.workers)
 
@@ -136,8 +136,9 @@ class MixtureFit:
         for candidate in candidates:
             best_ridge, self.ridge = self.ridge, candidate
             fitted = self._run_em(self._standard_normal(), f"1 component, ridge {candidate:g}")
-            # A single Gaussian tolerates a ridge that is too large for several narrower components. So a
-            # larger ridge must improve the fit clearly, as it does with fewer rows than columns.
+            # A ridge that suits a single Gaussian can be too large for several narrower components. A larger
+            # ridge is therefore accepted only if it clearly improves the fit, as with fewer rows than
+            # columns.
             if self._is_better(fitted, best, min_gain=2e-3 * d):
                 best = fitted
             else:
@@ -146,7 +147,7 @@ class MixtureFit:
         return best
 
     def _select_n_components(self, single: Parameters, max_components: int) -> Parameters:
-        """Increase the number of components until two in a row do not improve the validation likelihood."""
+        """Add components until the validation likelihood does not improve for two consecutive numbers."""
         best, n_failures = single, 0
         # A covariance cannot be estimated from fewer than ten rows per component.
         for n_components in range(2, min(max_components, len(self.train) // 10) + 1):
@@ -170,9 +171,9 @@ class MixtureFit:
     def _initialise(self, single: Parameters, n_components: int, n_steps: int = 12) -> Parameters:
         """The best of three short runs of EM on a subset of the rows.
 
-        Two runs start from the covariances of small random sets of rows. These differ by chance, and EM
-        amplifies the differences. This finds components with the same mean and different covariances. One
-        run starts from k-means, which finds components with different means.
+        One run starts from k-means, which finds components with different means. Two runs start from the
+        means and covariances of small random sets of rows. These differ by chance, and EM amplifies the
+        differences, which finds components with equal means and different covariances.
         """
         d = self.train.values.shape[1]
         subset = self.train
@@ -200,7 +201,7 @@ class MixtureFit:
         return best
 
     def _from_groups(self, single: Parameters, filled: np.ndarray, groups: list[np.ndarray]) -> Parameters:
-        """One component per group of rows: its mean, and its covariance averaged with the overall one."""
+        """One component per group of rows, whose covariance is averaged with the overall covariance."""
         overall = single.covariances[0].numpy()
         means, covariances = [], []
         for group in groups:
@@ -233,7 +234,8 @@ class MixtureFit:
             extrapolated = parameters.at(start + 2 * length * first + length**2 * second)
             parameters, steps = twice, steps + 2
             gain = (after - before) / self.tolerance
-            # The extrapolation may be too long: ill-conditioned covariances, or a lower likelihood.
+            # A step that is too long gives ill-conditioned covariances or a lower likelihood, and is not
+            # used.
             if gain > 1 and extrapolated.is_well_conditioned():
                 sums = self._expect(self.train, extrapolated)
                 steps += 1

@@ -1,4 +1,4 @@
-"""Grouping of rows by mask, so that equal masks share one factorisation and equal sizes are batched."""
+"""Groups rows by mask: rows with equal masks share a factorisation, matrices of equal size are batched."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 
 # Maximum number of float64 values per block: 2^18 are 2 MiB, which roughly fits into the cache of a core.
-BLOCK_CELLS = 2**18
+MAX_BLOCK_CELLS = 2**18
 
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows, in the order of their `Patterns`, that need matrices of the same kind and size.
+    """Rows that need a submatrix of the same kind and size, consecutive in the order given by `Patterns`.
 
-    The conditional distribution of a row follows either from the observed block of the covariance or from the
-    missing block of the precision matrix. The smaller of the two is used.
+    The conditional distribution of a row can be computed from the covariance of its observed columns or from
+    the precision matrix of its missing columns. The smaller of the two submatrices is used.
 
     Attributes
     ----------
@@ -26,15 +26,15 @@ class Block:
     pattern : (R,) int64
         Index of the mask of each row, among the U distinct masks of the block.
     columns : (U, b) int64
-        The observed columns (if `observed`) or the missing columns of each distinct mask.
-    observed : bool
-        Whether `columns` are the observed or the missing columns.
+        The observed columns (if `is_observed`) or the missing columns of each distinct mask.
+    is_observed : bool
+        True if `columns` are the observed columns, False if they are the missing columns.
     """
 
     rows: slice
     pattern: torch.Tensor
     columns: torch.Tensor
-    observed: bool
+    is_observed: bool
 
 
 class Patterns:
@@ -48,8 +48,8 @@ class Patterns:
     Attributes
     ----------
     order : (n,) int64
-        Row indices, sorted by the kind (observed or missing) and size of the matrices they need, with equal
-        masks adjacent.
+        Row indices, sorted by the kind (observed or missing) and size of the submatrix they need. Rows with
+        equal masks are adjacent.
     """
 
     def __init__(self, mask: NDArray):
@@ -72,24 +72,26 @@ class Patterns:
 
     def blocks(self, n_components: int) -> list[Block]:
         """Split the ordered rows into blocks of bounded memory."""
-        # One past the last pattern of each kind and size.
+        # Index of the first pattern after each kind and size.
         ends = np.append(np.flatnonzero(np.diff(self._kind)) + 1, len(self._kind))
         blocks = []
         start, n = 0, len(self.order)
         while start < n:
-            lowest = self._row_rank[start]
-            observed, b = divmod(int(self._kind[lowest]), self._d + 1)
-            max_patterns = max(1, BLOCK_CELLS // (n_components * max(1, b * b)))
-            max_rows = max(1, BLOCK_CELLS // (n_components * self._d))
-            last = min(lowest + max_patterns, ends[np.searchsorted(ends, lowest, side="right")])
-            end = int(min(np.searchsorted(self._row_rank, last), start + min(4 * max_patterns, max_rows)))
-            masks = self._masks[lowest : self._row_rank[end - 1] + 1]
+            first = self._row_rank[start]
+            is_observed, b = divmod(int(self._kind[first]), self._d + 1)
+            max_patterns = max(1, MAX_BLOCK_CELLS // (n_components * max(1, b * b)))
+            max_rows = max(1, MAX_BLOCK_CELLS // (n_components * self._d))
+            stop = min(first + max_patterns, ends[np.searchsorted(ends, first, side="right")])
+            end = int(min(np.searchsorted(self._row_rank, stop), start + min(4 * max_patterns, max_rows)))
+            masks = self._masks[first : self._row_rank[end - 1] + 1]
             blocks.append(
                 Block(
                     rows=slice(start, end),
-                    pattern=torch.from_numpy(self._row_rank[start:end] - lowest),
-                    columns=torch.from_numpy(np.nonzero(masks == bool(observed))[1].reshape(len(masks), b)),
-                    observed=bool(observed),
+                    pattern=torch.from_numpy(self._row_rank[start:end] - first),
+                    columns=torch.from_numpy(
+                        np.nonzero(masks == bool(is_observed))[1].reshape(len(masks), b)
+                    ),
+                    is_observed=bool(is_observed),
                 )
             )
             start = end

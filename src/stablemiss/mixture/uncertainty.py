@@ -8,11 +8,11 @@ follow for each row:
     complete  E[Var[y | x] | x_o], the expected error if all values were observed
     gain_j    Var[y | x_o] − E[Var[y | x_o, x_j] | x_o], the reduction if column j were also observed
 
-`error` is exact, and so are the other two if there is one component. With several components, `complete` is
-the sum of an exact term, the noise within the components, and of the disagreement between the components,
-averaged over `N_DRAWS` fixed draws of the missing values. `gain` is the reduction by the best *linear* use of
-the column, Cov[y, x_j]² / Var[x_j], where the covariance given x_o includes the differences between the
-component means. It is a lower bound of the true gain.
+`error` is exact, and with one component so are the other two. With several components, `complete` is the sum
+of two terms: the noise within the components, which is exact, and the disagreement between the components,
+which is averaged over `N_DRAWS` fixed draws of the missing values. `gain` is the reduction by the best
+*linear* use of the column, Cov[y, x_j]² / Var[x_j], where the covariance given x_o includes the differences
+between the component means. It is a lower bound of the true gain.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats
 from stablemiss.mixture.conditional import ConditionalCovariances, GaussianMixture, Posterior
-from stablemiss.mixture.patterns import BLOCK_CELLS
+from stablemiss.mixture.patterns import MAX_BLOCK_CELLS
 
 # Number of draws of the missing values, in antithetic pairs. With mixtures of three to six different
 # regressions, the error of `complete` is then 2 to 9 % for a row, and 1 to 3 % for its mean over rows.
 N_DRAWS = 32
-# A column is redundant if the previous columns of its group leave less of its variance unexplained.
+# A column is redundant if the previous columns of its group leave a smaller share of its variance
+# unexplained.
 MIN_VARIANCE_SHARE = 1e-10
 
 
@@ -78,7 +79,7 @@ class Uncertainty:
             Features; mask True = observed, values elsewhere have no influence.
         groups : (d,) int, default=None
             Features with the same number belong to one column and are observed together. None means that
-            each feature is its own column. The gains are in the order of the numbers.
+            each feature is a separate column. The columns of `gain` are in ascending order of these numbers.
         outputs : (t, r), default=None
             Linear combinations of the targets, one per column, whose errors are computed. None means the
             targets themselves. A diagonal matrix changes the units. The identity with an additional column
@@ -140,7 +141,7 @@ class _ErrorModel:
         residual = covariances[:, d:, d:] - cross.transpose(0, 2, 1) @ slope
         self.slope = torch.from_numpy(slope @ outputs)  # (K, d, r)
         self.noise = torch.from_numpy(np.einsum("ir,kij,jr->kr", outputs, residual, outputs).clip(0.0))
-        self.at_mean = torch.from_numpy(means[:, d:] @ outputs)
+        self.output_at_mean = torch.from_numpy(means[:, d:] @ outputs)
         _, numbered, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         self.n_groups = len(sizes)
         # For each size of a group: the groups of that size and their columns (n, size).
@@ -159,55 +160,56 @@ class _ErrorModel:
 
     def evaluate(self, posterior: Posterior) -> torch.Tensor:
         """Columns of `error`, `complete` and `gain` next to each other, (R, 2 r + n_groups)."""
-        share = posterior.log_joint.softmax(dim=0)
+        responsibility = posterior.log_joint.softmax(dim=0)
         covariances = ConditionalCovariances(posterior)
         rows = posterior.block.pattern
         predictions = self._predictions(posterior.deviation)
         cross = covariances.times(self.slope)  # Cov[x, output | x_o] of each component and mask
         within = (self.slope[:, None] * cross).sum(dim=2)[:, rows] + self.noise[:, None]
         # If y is known exactly, rounding errors must not give a negative variance.
-        error = (_average(share, within) + _variance(share, predictions)).clamp_min(0.0)
+        error = (_average(responsibility, within) + _variance(responsibility, predictions)).clamp_min(0.0)
 
         # Overall covariance of features and outputs, including the differences between component means.
         x = posterior.components.means[:, None] + posterior.deviation
-        x_shift = torch.where(covariances.missing[rows], x - _average(share, x), 0.0)
-        output_shift = (predictions - _average(share, predictions)) * share[..., None]
-        cross = _average(share, cross[:, rows]) + torch.einsum("knd,knr->ndr", x_shift, output_shift)
+        x_shift = torch.where(covariances.missing[rows], x - _average(responsibility, x), 0.0)
+        output_shift = (predictions - _average(responsibility, predictions)) * responsibility[..., None]
+        cross = _average(responsibility, cross[:, rows]) + torch.einsum("knd,knr->ndr", x_shift, output_shift)
         gain = torch.zeros(len(rows), self.n_groups, dtype=torch.float64)
         best = torch.zeros_like(error)
         for groups, columns in self.groups_by_size.values():
-            covariance = _group_covariances(covariances, columns, share, x_shift, rows)
+            covariance = _group_covariances(covariances, columns, responsibility, x_shift, rows)
             explained = _explained_variance(covariance, cross[:, columns])
             gain[:, groups] = explained.sum(dim=2)
             best = torch.maximum(best, explained.amax(dim=1))
         complete = error
         if covariances.missing.any():
-            # All columns explain at least as much as any single one, whatever the random draws give.
+            # All columns together explain at least as much as any single one. The random draws must not
+            # contradict this.
             upper_bound = (error - best).clamp_min(0.0)
-            complete = torch.minimum(self._complete(posterior, covariances, share), upper_bound)
+            complete = torch.minimum(self._complete(posterior, covariances, responsibility), upper_bound)
         return torch.cat([error, complete, gain], dim=1)
 
     def _predictions(self, deviation: torch.Tensor) -> torch.Tensor:
         """E[outputs | x] of each component, (K, R, r), for x at a `deviation` (K, R, d) from its mean."""
-        return self.at_mean[:, None] + deviation @ self.slope
+        return self.output_at_mean[:, None] + deviation @ self.slope
 
     def _complete(
-        self, posterior: Posterior, covariances: ConditionalCovariances, share: torch.Tensor
+        self, posterior: Posterior, covariances: ConditionalCovariances, responsibility: torch.Tensor
     ) -> torch.Tensor:
         """E[Var[outputs | x] | x_o], (R, r)."""
-        noise = _average(share, self.noise[:, None])
-        if len(share) == 1:
+        noise = _average(responsibility, self.noise[:, None])
+        if len(responsibility) == 1:
             return noise  # with one component there is no disagreement
         components, rows = posterior.components, posterior.block.pattern
         # Number of draws per iteration, limited by memory.
-        n_at_once = max(1, 8 * BLOCK_CELLS // posterior.deviation.numel())
-        cumulative = share.cumsum(dim=0)[:-1]
+        n_at_once = max(1, 8 * MAX_BLOCK_CELLS // posterior.deviation.numel())
+        cumulative = responsibility.cumsum(dim=0)[:-1]
         disagreement = torch.zeros_like(noise)
         for noises, quantiles in zip(
             self.draws.split(n_at_once), self.quantiles.split(n_at_once), strict=True
         ):
-            # The draws are distributed over the components in proportion to `share`. All rows use the same
-            # draws, so that the result for a row does not depend on the other rows.
+            # The draws are distributed over the components in proportion to `responsibility`. All rows use
+            # the same draws, so that the result for a row does not depend on the other rows.
             drawn = (cumulative < quantiles[:, None, None]).sum(dim=1)  # component of each draw, (S, R)
             x = components.means[drawn] + posterior.deviation[drawn, torch.arange(len(rows))]
             x = x + covariances.draw(noises.T)[drawn, rows, :, torch.arange(len(noises))[:, None]]
@@ -219,20 +221,20 @@ class _ErrorModel:
         return noise + disagreement / N_DRAWS
 
 
-def _average(share: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Mean over components, weighted by `share` (K, R), of `numbers` (K, R or 1, …)."""
-    return (share.reshape(*share.shape, *[1] * (numbers.ndim - 2)) * numbers).sum(dim=0)
+def _average(responsibility: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Mean over components, weighted by `responsibility` (K, R), of `numbers` (K, R or 1, …)."""
+    return (responsibility.reshape(*responsibility.shape, *[1] * (numbers.ndim - 2)) * numbers).sum(dim=0)
 
 
-def _variance(share: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-    """Variance over components, (R, r), weighted by `share`."""
-    return _average(share, (numbers - _average(share, numbers)) ** 2)
+def _variance(responsibility: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+    """Variance over components, (R, r), weighted by `responsibility`."""
+    return _average(responsibility, (numbers - _average(responsibility, numbers)) ** 2)
 
 
 def _group_covariances(
     covariances: ConditionalCovariances,
     columns: torch.Tensor,
-    share: torch.Tensor,
+    responsibility: torch.Tensor,
     x_shift: torch.Tensor,
     rows: torch.Tensor,
 ) -> torch.Tensor:
@@ -244,7 +246,7 @@ def _group_covariances(
         Covariances within the components.
     columns : (n, g)
         Columns of each group.
-    share : (K, R)
+    responsibility : (K, R)
         Responsibilities of the components.
     x_shift : (K, R, d)
         Conditional means of the components minus the overall conditional mean.
@@ -257,7 +259,7 @@ def _group_covariances(
         for j in range(i + 1):
             left, right = columns[:, i], columns[:, j]
             products = covariances.of_pairs(left, right)[:, rows] + x_shift[..., left] * x_shift[..., right]
-            result[..., i, j] = result[..., j, i] = _average(share, products)
+            result[..., i, j] = result[..., j, i] = _average(responsibility, products)
     return result
 
 

@@ -13,7 +13,7 @@ from stablemiss.mixture.patterns import Block
 from stablemiss.torch_state import torch_threads
 
 Result = TypeVar("Result")
-# Number of chunks of work: enough to keep several threads busy, few enough to sum the results cheaply.
+# Number of chunks: enough to keep several threads busy, but few enough to sum their results cheaply.
 N_CHUNKS = 8
 
 

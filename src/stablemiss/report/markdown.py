@@ -19,7 +19,7 @@ from stablemiss.report.text import (
     table_title,
     title_of,
 )
-from stablemiss.writing import check_folder, whole_file
+from stablemiss.writing import atomic_write, check_can_write
 
 # Characters with a meaning in Markdown or HTML.
 SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
@@ -60,14 +60,14 @@ def write_block(path: str | Path, name: str, text: str) -> Path:
     ['# Title', '<!-- cost: begin -->', 'new', '<!-- cost: end -->']
     """
     before, _, after = split_page(path, name)
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text(f"{before}\n{text}\n{after}", encoding="utf-8")
     return Path(path)
 
 
 def split_page(path: str | Path, name: str) -> tuple[str, str, str]:
     """A page up to the marker `name`, the text between the markers, and the rest."""
-    check_folder(path)
+    check_can_write(path)
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     page = Path(path).read_text(encoding="utf-8")
     if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):

@@ -14,7 +14,7 @@ from stablemiss.report import text
 from stablemiss.report.plots import gap_plot, mask_plot
 from stablemiss.report.summary import summarise
 from stablemiss.results import Record
-from stablemiss.writing import whole_file
+from stablemiss.writing import atomic_write
 
 
 def check_can_render() -> None:
@@ -79,6 +79,6 @@ def render_page(
 
 def write_page(page: str, path: str | Path) -> Path:
     """Write a page; an earlier file is replaced only when the new one is complete."""
-    with whole_file(path) as unfinished:
+    with atomic_write(path) as unfinished:
         unfinished.write_text(page, encoding="utf-8")
     return Path(path)

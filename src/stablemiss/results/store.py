@@ -10,7 +10,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from stablemiss.results.record import Record
-from stablemiss.writing import check_folder
+from stablemiss.writing import check_can_write
 
 # How every line begins.
 LINE_START = b'{"suite": "'
@@ -61,7 +61,7 @@ class Store:
     @contextmanager
     def appending(self) -> Iterator[Callable[[Record], None]]:
         """Context in which this process alone may append; yields the function that appends a record."""
-        check_folder(self.path)
+        check_can_write(self.path)
         # The lock file is kept: removing it could remove one that another process has just locked.
         lock = FileLock(f"{self.path}.lock")
         try:

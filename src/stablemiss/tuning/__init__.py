@@ -7,6 +7,6 @@ if find_spec("optuna") is None:
 
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.tuning.search import Trial
-from stablemiss.tuning.tune import Tuned, tune
+from stablemiss.tuning.tune import TuningResult, tune
 
-__all__ = ["Choice", "Range", "Space", "Trial", "Tuned", "tune"]
+__all__ = ["Choice", "Range", "Space", "Trial", "TuningResult", "tune"]

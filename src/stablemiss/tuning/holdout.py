@@ -65,10 +65,10 @@ class HoldoutSplit:
         test_mechanism: Mechanism | None,
         seed: int,
     ) -> Self:
-        """Split a table, stratified by class, and hide values of the validation rows by `test_mechanism`."""
+        """Split a table, stratified by class, and apply `test_mechanism` to the validation rows."""
         table = read_table(X)
-        is_classes = is_classifier(estimator)
-        target = read_labels(y, table.n_rows) if is_classes else read_numbers(y, table.n_rows)
+        is_classification = is_classifier(estimator)
+        target = read_labels(y, table.n_rows) if is_classification else read_numbers(y, table.n_rows)
         weight = read_weight(sample_weight, table.n_rows)
         used = np.flatnonzero(weight > 0)
         table, target, weight = table.rows(used), target[used], weight[used]
@@ -77,7 +77,9 @@ class HoldoutSplit:
                 f"Tuning needs at least 3 rows, for training, early stopping and validation; got {len(used)}."
             )
         rng = np.random.default_rng(seed)
-        train, validation = split_rows(target if is_classes else np.zeros(len(used)), valid_fraction, rng)
+        train, validation = split_rows(
+            target if is_classification else np.zeros(len(used)), valid_fraction, rng
+        )
         rows = _to_array(table)
         validation_rows = rows[validation]
         if test_mechanism is not None:
@@ -93,7 +95,7 @@ class HoldoutSplit:
 
         The loss is the root mean squared error in standard deviations of the target, or the log loss.
         """
-        # If there is a test mechanism, the shift is intended, so a warning about it would be redundant.
+        # No warning about unseen missingness, because a test mechanism causes it on purpose.
         model = clone(estimator).set_params(random_state=self.seed, on_unseen_missing="ignore", verbose=False)
         model.fit(self.train.rows, self.train.target, self.train.weight)
         task, validation = model.task_, self.validation
@@ -124,7 +126,7 @@ def _to_array(table: Table) -> NDArray:
 
 
 def _hide(table: Table, mechanism: Mechanism, rng: Rng) -> NDArray:
-    """The rows with values hidden by a mechanism, which sees all categories as zero."""
+    """Return the rows with values hidden by a mechanism, for which every category counts as zero."""
     numbers = np.stack(
         [
             column if column.dtype.kind == "f" else np.where(missing_cells(column), np.nan, 0.0)

@@ -1,4 +1,4 @@
-"""Storage of a study in a file, to which all participating processes append lines of JSON."""
+"""Stores a study in a file to which all processes of the search append lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import optuna
 from optuna.samplers import BaseSampler
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock, JournalStorage
 
-from stablemiss.writing import check_folder
+from stablemiss.writing import check_can_write
 
 STUDY_NAME = "stablemiss tuning"
 # Seconds after which a lock is considered abandoned by a killed process. Writing a line takes milliseconds.
@@ -34,7 +34,7 @@ def open_study(path: Path | None, settings: dict[str, str], sampler: BaseSampler
     """
     if path is None:
         return optuna.create_study(sampler=sampler)
-    check_folder(path)
+    check_can_write(path)
     # An absolute path, because worker processes may have another working directory.
     path = path.resolve()
     _check_is_journal(path)
@@ -53,7 +53,8 @@ def open_study(path: Path | None, settings: dict[str, str], sampler: BaseSampler
         # The key depends on the settings, so that simultaneous searches do not overwrite each other.
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
         study.set_user_attr(f"settings {digest}", settings)
-    # The first settings in the file are valid for all processes, so they are read back even after writing.
+    # If several processes start at the same time, the settings that were written first are valid for all of
+    # them, so they are read back even after writing.
     stored = next(iter(study.user_attrs.values()))
     if stored != settings:
         key = next(key for key in settings if settings[key] != stored.get(key))
@@ -87,8 +88,8 @@ class RepairingLock(JournalFileOpenLock):
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Suppress optuna's info messages, which it otherwise logs for every study."""
+def quiet_optuna() -> Iterator[None]:
+    """Context manager that suppresses the messages optuna logs for every study and trial."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

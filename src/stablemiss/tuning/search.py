@@ -49,14 +49,14 @@ class Trial:
 
 
 class Search:
-    """Interface of one process to a study: `ask` for hyper-parameters, `tell` the result.
+    """Ask-and-tell interface of one process to an optuna study.
 
     Parameters
     ----------
     path : Path or None
         File of the study; None keeps it in memory.
     settings : dict
-        Settings of the search, stored in the file to recognise the study.
+        Settings of the search, stored in the file. A later search with other settings is rejected.
     space : Space
         The search space.
     initial : dict
@@ -70,18 +70,19 @@ class Search:
     ):
         self._space = space
         self._initial = initial
-        self._study = open_study(path, settings, SeededByNumber(seed))
+        self._study = open_study(path, settings, TrialSeededSampler(seed))
         # The initial values may lie outside the space; the sampler can only use those inside.
         self._initial_in_space = {
             name: _to_label(space[name], value) for name, value in initial.items() if value in space[name]
         }
         waiting_or_finished = self._study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.WAITING))
         if not any(_is_initial(trial) for trial in waiting_or_finished):
-            # Repeated if its process was killed, so that the result is never worse than the initial values.
+            # Also if the process of an earlier initial trial was killed: the result must never be worse than
+            # the initial values.
             self._study.enqueue_trial(self._initial_in_space, user_attrs={"initial": True})
 
     def n_finished(self) -> int:
-        """Number of trials of all processes that have a loss or failed, without running or killed ones."""
+        """Number of completed or failed trials, in all processes; running and killed ones do not count."""
         return len(self._finished())
 
     def ask(self) -> tuple[optuna.Trial, dict[str, Any]]:
@@ -149,11 +150,11 @@ class Search:
         return self._study.get_trials(deepcopy=False, states=FINISHED)
 
 
-class SeededByNumber(BaseSampler):
+class TrialSeededSampler(BaseSampler):
     """Optuna's tree-structured Parzen estimator, with a separate random seed for each trial number.
 
-    A search that is resumed then proposes the same trials as one that was never interrupted, and processes
-    with the same seed propose different trials.
+    A resumed search therefore proposes the same trials as an uninterrupted one, and several processes with
+    the same seed propose different trials.
 
     Parameters
     ----------

@@ -15,20 +15,20 @@ import optuna
 from sklearn.base import clone, is_classifier
 
 from stablemiss.base.search_space import Choice, Range, Space, to_tuples
-from stablemiss.estimators.missing import AnyMethodEstimator, to_method_with
+from stablemiss.estimators.missing import AnyMethodEstimator, method_with_params
 from stablemiss.methods import Method
 from stablemiss.missingness import Mechanism
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.results import Record, Score
 from stablemiss.results.provenance import describe, provenance
 from stablemiss.tuning.holdout import HoldoutSplit
-from stablemiss.tuning.journal import quiet
+from stablemiss.tuning.journal import quiet_optuna
 from stablemiss.tuning.search import Search, Trial
 from stablemiss.tuning.workers import Workers
 
 
 @dataclass(frozen=True, eq=False)
-class Tuned:
+class TuningResult:
     """Result of a hyper-parameter search.
 
     Attributes
@@ -69,7 +69,7 @@ class Tuned:
         dataset : str
             Name of the table in the records.
         """
-        method = to_method_with(self.initial_estimator.method, self.initial_estimator.params)
+        method = method_with_params(self.initial_estimator.method, self.initial_estimator.params)
         is_classification = is_classifier(self.initial_estimator)
         return [
             Record(
@@ -106,7 +106,7 @@ def tune(
     n_jobs: int = 1,
     timeout: float | None = None,
     progress: Progress | None = None,
-) -> Tuned:
+) -> TuningResult:
     """Search for the hyper-parameters of an estimator's method with the lowest validation loss.
 
     Every trial is fitted to the same training rows and evaluated on the same validation rows. The loss is the
@@ -128,11 +128,12 @@ def tune(
         Target, as in the estimator's `fit`.
     n_trials : int, default=50
         Total number of finished trials, including failed ones and those already in the file. Trials of
-        killed processes do not count. Raising it finds better values and takes proportionally longer. The
-        first ten trials are random. If several processes share a file, each may finish one trial more.
+        killed processes do not count. Raising it finds better hyper-parameters and takes proportionally
+        longer. The first ten trials are random. If several processes share a file, each may finish one
+        additional trial.
     study : path, default=None
-        File for the trials. A file with another method, space, table or seed raises ValueError. None keeps
-        the trials in memory.
+        File for the trials. If it belongs to a search with another method, space, table or seed, ValueError
+        is raised. None keeps the trials in memory.
     space : dict, default=None
         Name → `Range` or `Choice`. None means the default search space of the method.
     test_mechanism : Mechanism, default=None
@@ -147,7 +148,7 @@ def tune(
         Random seed of the split, the fits and, with one job, the proposals.
     n_jobs : int, default=1
         Number of trials that run in parallel, in separate processes; -1 means one per core. Raising it makes
-        the search faster, but proposals then cannot use the results of trials that still run.
+        the search faster, but proposals cannot use the results of trials that are still running.
     timeout : float, default=None
         Seconds after which no further trial is started. None means no limit.
     progress : Progress, default=None
@@ -155,7 +156,7 @@ def tune(
 
     Returns
     -------
-    Tuned
+    TuningResult
 
     Raises
     ------
@@ -175,9 +176,9 @@ def tune(
     True
     >>> model = tuned.estimator().fit(X, y)
     """
-    _check(estimator, n_trials, valid_fraction, random_state, n_jobs)
+    _check_arguments(estimator, n_trials, valid_fraction, random_state, n_jobs)
     progress = progress or NullProgress()
-    method = to_method_with(estimator.method, estimator.params)
+    method = method_with_params(estimator.method, estimator.params)
     all_params = method.get_params(deep=False)
     space = method.space if space is None else space
     _check_space(space, method)
@@ -199,7 +200,7 @@ def tune(
         "fingerprint of table, target, weights and test mechanism": split.fingerprint(),
     }
     deadline = math.inf if timeout is None else monotonic() + timeout
-    with quiet():
+    with quiet_optuna():
         search = Search(None if study is None else Path(study), settings, space, initial, random_state)
         progress.start(f"tuning {method.name}", total=n_trials)
         try:
@@ -212,7 +213,7 @@ def tune(
         reason = f"; the first failed with {trials[0].failure}" if trials else " before the timeout"
         raise ValueError(f"None of {len(trials)} trials of {method.name!r} succeeded{reason}.")
     fixed = all_params if isinstance(estimator.method, Method) else estimator.params or {}
-    return Tuned({**fixed, **best.params}, _loss(best), trials, clone(estimator), random_state)
+    return TuningResult({**fixed, **best.params}, _loss(best), trials, clone(estimator), random_state)
 
 
 def _run(
@@ -267,7 +268,7 @@ def _loss(trial: Trial) -> float:
     return trial.loss
 
 
-def _check(
+def _check_arguments(
     estimator: AnyMethodEstimator, n_trials: int, valid_fraction: float, random_state: int, n_jobs: int
 ) -> None:
     if not isinstance(estimator, AnyMethodEstimator):

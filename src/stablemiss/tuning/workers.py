@@ -12,7 +12,8 @@ from joblib.externals.loky import ProcessPoolExecutor
 
 
 class Workers:
-    """Context manager for `n_jobs` worker processes. With one job, the current process does the work.
+    """Context manager for `n_jobs` worker processes. With one job, no process is started and the current
+    process does the work.
 
     Each worker process has a separate pool, because a process that dies breaks its whole pool.
 
