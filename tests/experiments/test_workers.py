@@ -138,7 +138,7 @@ def test_a_task_that_kills_its_dask_worker_is_reported(tmp_path):
     program = tmp_path / "program.py"
     program.write_text(
         "import os, signal\n"
-        "from stablemiss.experiments.workers import as_completed\n"
+        "from stablemiss.experiments.workers import Workers\n"
         "def die(_):\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
         "if __name__ == '__main__':\n"

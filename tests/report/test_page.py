@@ -75,8 +75,8 @@ def test_the_standard_deviation_over_instances_is_shown(two_instances):
     assert [cell for cell in line[1:] if cell != "–"] == cells
 
 
-def test_failures_and_progress_are_shown_as_text(stored):
-    page = render_page(stored, QUICK, progress={"table1": (8, 17)})
+def test_failures_and_missing_runs_are_shown_as_text(stored):
+    page = render_page(stored, QUICK, incomplete={"table1": (8, 17)})
     assert "Failed: MIWAE, instance 0: ValueError: &lt;b&gt;no&lt;/b&gt; loss" in page
     assert "8 of 17 fits so far" in page
 

@@ -1,4 +1,4 @@
-"""`stablemiss demo`: the main job on built-in data, as a table and a report."""
+"""`stablemiss demo`: compare methods on synthetic data; print a table and write a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stablemiss.progress import NullProgress, Progress, ProgressBar
 
 
 class MilestoneProgress(Progress):
-    """A bar while a task runs, and one line that stays when it is finished."""
+    """A progress bar for each task, and a line with its duration when it is finished."""
 
     def __init__(self) -> None:
         # A bar would leave only empty lines in a file.

@@ -23,7 +23,7 @@ def report(
 ) -> None:
     """Show what `stablemiss reproduce` has stored: every table and figure beside the published one."""
     with plain_errors():
-        from stablemiss.experiments.reproduce import current_records, progress_of, to_budget
+        from stablemiss.experiments.reproduce import current_records, incomplete_tables, to_budget
         from stablemiss.report.markdown import reproduction_markdown, split_page, write_block
         from stablemiss.report.page import check_can_render, render_page, write_page
         from stablemiss.report.summary import summarise
@@ -47,7 +47,7 @@ def report(
                 f"stablemiss reproduce all --budget {budget} --folder {folder}",
                 err=True,
             )
-        write_page(render_page(records, chosen, progress=progress_of(records, chosen)), output)
+        write_page(render_page(records, chosen, incomplete=incomplete_tables(records, chosen)), output)
         typer.echo(f"Report: {output}")
         if docs is not None:
             write_block(docs, "reproduction", reproduction_markdown(summarise(records, chosen)))

@@ -42,7 +42,7 @@ def reproduce(
     ] = None,
     retry_failed: Annotated[bool, typer.Option(help="Run fits again that failed before.")] = False,
 ) -> None:
-    """Run tables and figures of the paper, store every record, and print ours beside the published."""
+    """Run tables and figures of the paper, store every record, and print results beside the published ones."""
     with plain_errors():
         from stablemiss.experiments.comparison import compare
         from stablemiss.experiments.reproduce import Reproduction
