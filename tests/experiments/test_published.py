@@ -17,5 +17,5 @@ def test_every_table_has_the_eight_methods_at_every_level(name):
     assert any(key[0] == "reference" for key in printed)
 
 
-def test_figures_print_no_numbers():
+def test_figures_have_no_published_numbers():
     assert read_published("figure2") == {}

@@ -42,7 +42,7 @@ def reproduce(
     ] = None,
     retry_failed: Annotated[bool, typer.Option(help="Run fits again that failed before.")] = False,
 ) -> None:
-    """Run tables and figures of the paper, store every record, and print results beside the published ones."""
+    """Run tables and figures of the paper, store all records, and print results beside the published ones."""
     with plain_errors():
         from stablemiss.experiments.comparison import compare
         from stablemiss.experiments.reproduce import Reproduction

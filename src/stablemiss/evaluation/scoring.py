@@ -98,8 +98,11 @@ def _error(model: Any, X: Floats, y: NDArray) -> float:
     if is_classifier(model):
         return float(log_loss(y, model.predict_proba(X), labels=model.classes_))
     prediction = model.predict(X)
-    # The square of a finite prediction can overflow, too.
-    error = float(root_mean_squared_error(y, prediction)) if np.isfinite(prediction).all() else np.inf
+    error = np.inf
+    if np.isfinite(prediction).all():
+        # The square of a finite prediction can overflow, too.
+        with np.errstate(over="ignore"):
+            error = float(root_mean_squared_error(y, prediction))
     if not np.isfinite(error):
         raise FloatingPointError("Some predictions are not finite or too large to compute their RMSE.")
     return error
