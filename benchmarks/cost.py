@@ -1,13 +1,13 @@
-"""What AnyMask costs: time to fit and to predict beside LightGBM, memory, and how both grow with rows.
+"""Time and memory of AnyMask compared with LightGBM, and how they grow with the number of rows.
 
 The first table shows King County house sales under the mechanism "train" of the shift suite (17,290 rows,
-18 columns; a synthetic table of that shape if STABLEMISS_DATA is not set): times as ratios to LightGBM with
-early stopping in the same repeat. Processor time excludes other processes. The second table shows synthetic
-tables of 18 columns and growing numbers of rows. Each fit runs in a process of its own, so that its peak
-memory is its own: the most it held, minus what it held after its imports, including the table. The bar is 4
-× the table + 1 GiB.
+18 columns; a synthetic table of that shape if STABLEMISS_DATA is not set), with times as ratios to LightGBM
+with early stopping in the same repeat. Processor time excludes other processes. The second table shows
+synthetic tables of 18 columns and growing numbers of rows. Each fit runs in a new process. The memory of a
+fit is the peak memory of the process minus its memory after imports; it includes the table. The limit ("bar")
+is four times the size of the table plus 1 GiB.
 
-Records are stored as they are ready and not measured again unless --again is given.
+Each record is stored as soon as it is complete. Stored runs are not repeated unless --again is given.
 
     python benchmarks/cost.py [--repeats 3] [--rows 10000 100000 1000000] [--models …] [--only-print]
 """
@@ -21,7 +21,7 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import fill, in_own_process, make_parser, open_store
+from common import in_new_process, make_parser, open_store, run_missing, write_docs
 
 from stablemiss import AnyMaskRegressor, MissingRegressor
 from stablemiss.data import Floats
@@ -69,7 +69,7 @@ class Job(NamedTuple):
 
 
 def write_table(table: str, n_rows: int, folder: str) -> None:
-    """Write X.npy, y.npy and rows to predict, in a process whose memory is freed with it."""
+    """Write the training rows (X.npy, y.npy) and rows to predict (new.npy) to a folder."""
     rng = np.random.default_rng(n_rows)
     if table == HOUSE and "STABLEMISS_DATA" in os.environ:
         house = load_house_sales(n_features=N_COLUMNS)
@@ -88,23 +88,23 @@ def write_table(table: str, n_rows: int, folder: str) -> None:
     masked = mechanism.hide(X, rng)
     np.save(f"{folder}/X.npy", masked)
     np.save(f"{folder}/y.npy", y)
-    # To be predicted under masks that training did not have.
+    # Rows to predict have masks that did not occur in training.
     new = X[rng.integers(n_rows, size=N_PREDICTED)]
     np.save(f"{folder}/new.npy", MCARIndependent(0.5).hide(new, rng))
 
 
 def measure(job: Job, folder: str) -> Record:
-    """Times in seconds and memory in bytes of one fit, in the process that calls it."""
+    """Times in seconds and memory in bytes of one fit; to be called in a new process."""
     model = MODELS[job.model](job.repeat)
     after_imports = peak_memory()
     X, y = np.load(f"{folder}/X.npy"), np.load(f"{folder}/y.npy")
-    start, start_work = perf_counter(), process_time()
+    start, start_processor = perf_counter(), process_time()
     model.fit(X, y)
-    fit_seconds, fit_work = perf_counter() - start, process_time() - start_work
+    fit_seconds, processor_seconds = perf_counter() - start, process_time() - start_processor
     fit_memory = peak_memory() - after_imports
     new = np.load(f"{folder}/new.npy")
-    alone = [seconds_to_predict(model, new[row : row + 1]) for row in range(50)]
-    # The minimum: other processes can only add time.
+    single_rows = [seconds_to_predict(model, new[row : row + 1]) for row in range(50)]
+    # The minimum is the least affected by other processes, which can only add time.
     predict_seconds = min(seconds_to_predict(model, new) for _ in range(3))
     return job.record(
         fit_seconds=fit_seconds,
@@ -112,8 +112,8 @@ def measure(job: Job, folder: str) -> Record:
         peak_memory=fit_memory,
         config=describe(model),
         extra={
-            "fit_work_seconds": fit_work,
-            "row_seconds": float(np.median(alone)),
+            "fit_work_seconds": processor_seconds,
+            "row_seconds": float(np.median(single_rows)),
             "table_memory": X.nbytes,
             "n_cpus": os.cpu_count(),
             "load": os.getloadavg()[0],
@@ -122,34 +122,47 @@ def measure(job: Job, folder: str) -> Record:
     )
 
 
+def run(job: Job) -> Record:
+    """Draw the table and measure the fit, each in a new process."""
+    with tempfile.TemporaryDirectory() as folder:
+        in_new_process(write_table, job.table, job.n_rows, folder)
+        return in_new_process(measure, job, folder)
+
+
 def seconds_to_predict(model: Any, X: Floats) -> float:
     start = perf_counter()
     model.predict(X)
     return perf_counter() - start
 
 
-def beside_lightgbm(records: list[Record]) -> str:
+def compare_with_lightgbm(records: list[Record]) -> str:
     """Median ratios to LightGBM in the same repeat."""
-    records = [one for one in records if one.dataset.startswith(HOUSE)]
-    plain = {one.instance: one for one in records if one.label == LIGHTGBM}
+    records = [record for record in records if record.dataset.startswith(HOUSE)]
+    lightgbm = {record.instance: record for record in records if record.label == LIGHTGBM}
     rows = []
-    for model in dict.fromkeys(one.label for one in records):
-        own = [one for one in records if one.label == model and one.instance in plain]
-        if not own:
+    for model in dict.fromkeys(record.label for record in records):
+        pairs = [
+            (record, lightgbm[record.instance])
+            for record in records
+            if record.label == model and record.instance in lightgbm
+        ]
+        if not pairs:
             continue
-        fit = np.median([one.fit_seconds / plain[one.instance].fit_seconds for one in own])
-        work = np.median(
-            [one.extra["fit_work_seconds"] / plain[one.instance].extra["fit_work_seconds"] for one in own]
+        fit = np.median([ours.fit_seconds / light.fit_seconds for ours, light in pairs])
+        processor = np.median(
+            [ours.extra["fit_work_seconds"] / light.extra["fit_work_seconds"] for ours, light in pairs]
         )
-        predict = np.median([one.predict_seconds / plain[one.instance].predict_seconds for one in own])
-        alone = 1000 * np.median([one.extra["row_seconds"] for one in own])
-        times = [f"{len(own)}", f"{fit:.1f}×", f"{work:.1f}×", f"{predict:.1f}×", f"{alone:.1f} ms"]
-        rows.append([model, *times, memory(max(own, key=lambda one: one.peak_memory or 0))])
-    heads = ["model", "repeats", "fit", "its processor time", f"predict {N_PREDICTED:,} rows", "one row"]
-    return markdown_table([*heads, "memory of fit (bar)"], rows)
+        predict = np.median([ours.predict_seconds / light.predict_seconds for ours, light in pairs])
+        one_row = 1000 * np.median([ours.extra["row_seconds"] for ours, _ in pairs])
+        times = [f"{len(pairs)}", f"{fit:.1f}×", f"{processor:.1f}×", f"{predict:.1f}×", f"{one_row:.1f} ms"]
+        rows.append(
+            [model, *times, memory(max((ours for ours, _ in pairs), key=lambda one: one.peak_memory))]
+        )
+    header = ["model", "repeats", "fit", "its processor time", f"predict {N_PREDICTED:,} rows", "one row"]
+    return markdown_table([*header, "memory of fit (bar)"], rows)
 
 
-def against_rows(records: list[Record]) -> str:
+def by_rows(records: list[Record]) -> str:
     """Time per row and memory for growing tables."""
     records = [one for one in records if one.dataset.startswith(SYNTHETIC)]
     rows = [
@@ -166,6 +179,7 @@ def against_rows(records: list[Record]) -> str:
 
 
 def memory(record: Record) -> str:
+    """Memory of a fit and, in brackets, its limit."""
     bar = 4 * record.extra["table_memory"] + 2**30
     return f"{(record.peak_memory or 0) / 2**20:,.0f} MiB ({bar / 2**20:,.0f} MiB)"
 
@@ -179,18 +193,11 @@ def main() -> None:
     options = parser.parse_args()
     jobs = [Job(HOUSE, HOUSE_ROWS, model, n) for n in range(options.repeats) for model in options.models]
     jobs += [Job(SYNTHETIC, n_rows, model, 0) for n_rows in options.rows for model in options.models]
-    for job in [] if options.only_print else jobs:
-        if not options.again and job.record().key in {record.key for record in STORE.records()}:
-            continue
-        print(f"{job.table}, {job.n_rows:,} rows: {job.model}, repeat {job.repeat}", flush=True)
-        with tempfile.TemporaryDirectory() as folder:
-            in_own_process(write_table, job.table, job.n_rows, folder)
-            record = in_own_process(measure, job, folder)
-        with STORE.appending() as append:
-            append(record)
-    text = f"{beside_lightgbm(STORE.records())}\n\n{against_rows(STORE.records())}"
+    if not options.only_print:
+        run_missing(STORE, jobs, lambda job: job.record().key, run, again=options.again)
+    text = f"{compare_with_lightgbm(STORE.records())}\n\n{by_rows(STORE.records())}"
     print(f"\n{text}")
-    fill("docs/methods/anymask.md", "cost", text)
+    write_docs("docs/methods/anymask.md", "cost", text)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""How fast the dependence and its gradient are, against plain matrix products in the same run.
+"""Speed of the dependence and its gradient, compared with plain matrix products in the same run.
 
 Prints, for both forms, the time of one loss with its gradient as a ratio to that of the same multiplications
-in `torch.mm` (ZᵀZ and then Z times that, Z with a column for every feature and mask bit and one of ones), how
-it grows with the rows, what wide tables take, and the highest memory of the process.
+in `torch.mm` (ZᵀZ, then Z times the result, where Z has a column for every feature and mask bit and one of
+ones) for growing numbers of rows, and the time and peak memory for wide tables.
 
     python benchmarks/decorrelation.py [--seed 0] [--wide]
 """
@@ -10,7 +10,6 @@ it grows with the rows, what wide tables take, and the highest memory of the pro
 from __future__ import annotations
 
 import argparse
-import resource
 import time
 from collections.abc import Callable
 
@@ -18,12 +17,13 @@ import numpy as np
 import torch
 
 from stablemiss.decorrelation import Decorrelator, Dependence, RandomFeatures
+from stablemiss.results.provenance import peak_memory
 
 Q = 5
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
-    """Median time of `work`, after one run to warm up."""
+    """Median time of `work`, after one call to warm up."""
     work()
     times = []
     for _ in range(repeats):
@@ -38,13 +38,13 @@ def make_table(n: int, d: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(n, d, generator=generator), torch.rand(n, d, generator=generator) < 0.5
 
 
-def measure(n: int, d: int, form: str, seed: int) -> Dependence:
+def make_dependence(n: int, d: int, form: str, seed: int) -> Dependence:
     values, mask = make_table(n, d, seed)
     return Dependence(values, mask, RandomFeatures.draw(d, Q, np.random.default_rng(seed)), form=form)
 
 
-def bare(n: int, d: int) -> Callable[[], object]:
-    """The same operations as two bare products: 4 n p² with p columns."""
+def matrix_products(n: int, d: int) -> Callable[[], object]:
+    """The same number of operations as two plain matrix products: 4 n p² for p columns."""
     columns = torch.randn(n, d * Q + d + 1)
 
     def work() -> torch.Tensor:
@@ -53,9 +53,9 @@ def bare(n: int, d: int) -> Callable[[], object]:
     return work
 
 
-def peak() -> float:
-    """Highest memory of this process so far, in GiB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+def peak_gib() -> float:
+    """Peak memory of this process so far, in GiB."""
+    return peak_memory() / 2**30
 
 
 def main() -> None:
@@ -71,38 +71,39 @@ def main() -> None:
     sizes = [(n, 50) for n in (4096, 16384, 65536, 262144)]
     for n, d in sizes:
         for form in ("weighted", "paper"):
-            ready = measure(n, d, form, options.seed)
+            dependence = make_dependence(n, d, form, options.seed)
             weight = torch.ones(n)
             repeats = max(3, 10 * 16384 // n)
-            ours = seconds(lambda ready=ready, weight=weight: ready(weight), repeats)
-            reference = seconds(bare(n, d), repeats)
+            ours = seconds(lambda measure=dependence, weight=weight: measure(weight), repeats)
+            reference = seconds(matrix_products(n, d), repeats)
             line = f"{n:>8} {d:>8} {form:>9} {ours * 1e3:>8.1f} {ours / n * 1e6:>9.2f}"
             print(f"{line} {ours / reference:>6.2f}×", flush=True)
-    print("\nweights from start to end: as many steps as it takes, 128 columns at a time")
+    print("\ncomplete computation of the weights, 128 columns at a time")
     for n, d in [(16384, 50), (8192, 784)]:
         values, mask = make_table(n, d, options.seed)
         start = time.perf_counter()
         result = Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
-        left = result.effective_rows / n
-        print(f"{n:>8} {d:>8} {time.perf_counter() - start:>8.1f} s, effective rows {left:.0%}", flush=True)
+        share = result.effective_rows / n
+        print(f"{n:>8} {d:>8} {time.perf_counter() - start:>8.1f} s, effective rows {share:.0%}", flush=True)
     if not options.wide:
         return
     print("\nwide tables: one loss with its gradient over all pairs of columns")
     for n, d in [(8192, 784), (2048, 10744)]:
-        # The peak is that of all so far: the long tables above may have set it.
-        ready = measure(n, d, "weighted", options.seed)
+        # The peak is that of the whole process and may come from the long tables above.
+        dependence = make_dependence(n, d, "weighted", options.seed)
         start = time.perf_counter()
-        ready(torch.ones(n))
-        took = time.perf_counter() - start
+        dependence(torch.ones(n))
+        elapsed = time.perf_counter() - start
         flops = 4 * n * (d * (Q + 1)) ** 2 / 2  # each pair of blocks once
         print(
-            f"{n:>8} {d:>8} {took:>8.1f} s, {flops / took / 1e9:.0f} GFLOP/s, peak {peak():.2f} GiB",
+            f"{n:>8} {d:>8} {elapsed:>8.1f} s, {flops / elapsed / 1e9:.0f} GFLOP/s, "
+            f"peak {peak_gib():.2f} GiB",
             flush=True,
         )
     values, mask = make_table(2048, 10744, options.seed)
     start = time.perf_counter()
     Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
-    print(f"    2048    10744 {time.perf_counter() - start:>8.1f} s for weights, peak {peak():.2f} GiB")
+    print(f"    2048    10744 {time.perf_counter() - start:>8.1f} s for weights, peak {peak_gib():.2f} GiB")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 Fits StableMiss with each setting of the row weights to the same instances, with the same initial network
 and early stopping, and scores it three ways: on rows of the training mechanism; on such rows with further
 values masked at random (re-masked, which needs no knowledge of the test mechanism and may therefore choose
-a default); and at nine test levels against the exact Bayes predictor. Records are stored as they are ready;
-a stopped run continues from them.
+a default); and at nine test levels against the exact Bayes predictor. Each record is stored as soon
+as it is complete; a stopped run continues from them.
 
     python benchmarks/decorrelation_ablation.py [--instances 0 1 2 3 4] [--settings none …] [--only-print]
 """
@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from common import fill, make_parser, open_store
+from common import make_parser, open_store, run_missing, write_docs
 from sklearn.metrics import root_mean_squared_error
 
 from stablemiss import MissingRegressor
@@ -38,8 +38,8 @@ class Shuffled(StableMiss):
     """The weights permuted at random over the rows: only the cost of uneven weights remains."""
 
     def weigh(self, train: MaskedData, rng: np.random.Generator, progress: Progress) -> Weighting:
-        found = super().weigh(train, rng, progress)
-        return replace(found, weight=rng.permutation(found.weight))
+        weighting = super().weigh(train, rng, progress)
+        return replace(weighting, weight=rng.permutation(weighting.weight))
 
 
 SETTINGS = {
@@ -54,7 +54,7 @@ SETTINGS = {
         for terms in ("intra", "inter", "full")
     },
     "full 0.2 shuffled": Shuffled(decorrelate="full", strength=0.2),
-    # Little weight decay: does φ gain nothing only because it is well regularised?
+    # With little weight decay: is strong regularisation the reason why weights do not help?
     "loose none": StableMiss(decorrelate="none", weight_decay=0.01),
     "loose intra 0.2": StableMiss(decorrelate="intra", strength=0.2, weight_decay=0.01),
     "loose full 0.2": StableMiss(decorrelate="full", strength=0.2, weight_decay=0.01),
@@ -128,36 +128,36 @@ def gaps_of(record: Record) -> dict[str, float]:
 
 
 def table(records: list[Record]) -> str:
-    """Mean gap of "none", and for every other setting the mean paired difference to its own "none"."""
+    """Mean gap of "none", and for every other setting the mean paired difference to its baseline."""
     by_key = {(record.label, record.instance): record for record in records}
     columns = list(gaps_of(records[0]))
     rows = []
     for name in SETTINGS:
-        reference = "loose none" if name.startswith("loose") else "none"
-        instances = [i for s, i in by_key if s == name and (reference, i) in by_key]
+        baseline = "loose none" if name.startswith("loose") else "none"
+        instances = [i for label, i in by_key if label == name and (baseline, i) in by_key]
         if not instances:
             continue
-        own, base = ([by_key[s, i] for i in instances] for s in (name, reference))
+        fits, baseline_fits = ([by_key[label, i] for i in instances] for label in (name, baseline))
         cells = []
         for column in columns:
-            values = np.array([gaps_of(record)[column] for record in own])
-            if name == reference:
+            values = np.array([gaps_of(record)[column] for record in fits])
+            if name == baseline:
                 cells.append(f"{values.mean():.0f}")
                 continue
-            difference = values - [gaps_of(record)[column] for record in base]
+            difference = values - [gaps_of(record)[column] for record in baseline_fits]
             error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
             cells.append(f"{difference.mean():+.0f} ± {error:.0f}")
-        share = np.mean([record.extra.get("effective_share", 1.0) for record in own])
+        share = np.mean([record.extra.get("effective_share", 1.0) for record in fits])
         changes = ["", "", ""]
-        if "before" in own[0].extra and not name.endswith("shuffled"):
+        if "before" in fits[0].extra and not name.endswith("shuffled"):
             changes = [
-                f"{np.mean([one.extra['after'][term] / one.extra['before'][term] - 1 for one in own]):+.0%}"
+                f"{np.mean([one.extra['after'][term] / one.extra['before'][term] - 1 for one in fits]):+.0%}"
                 for term in ("xx", "mm", "xm")
             ]
-        seconds = f"{np.mean([record.fit_seconds for record in own]):.0f}"
+        seconds = f"{np.mean([record.fit_seconds for record in fits]):.0f}"
         rows.append([f"{name} ({len(instances)})", *cells, f"{share:.0%}", *changes, seconds])
-    heads = ["setting", *columns, "rows left", "xx", "mm", "xm", "seconds"]
-    return markdown_table(heads, rows)
+    header = ["setting", *columns, "rows left", "xx", "mm", "xm", "seconds"]
+    return markdown_table(header, rows)
 
 
 def main() -> None:
@@ -165,16 +165,11 @@ def main() -> None:
     parser.add_argument("--instances", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--settings", nargs="+", choices=list(SETTINGS), default=list(SETTINGS))
     options = parser.parse_args()
-    wanted = [] if options.only_print else [(i, s) for i in options.instances for s in options.settings]
-    for number, (instance, name) in enumerate(wanted, start=1):
-        if make_record(instance, name).key in {record.key for record in STORE.records()}:
-            continue
-        print(f"{number} of {len(wanted)}: instance {instance}, {name}", flush=True)
-        record = run(instance, name)
-        with STORE.appending() as append:
-            append(record)
+    jobs = [(instance, name) for instance in options.instances for name in options.settings]
+    if not options.only_print:
+        run_missing(STORE, jobs, lambda job: make_record(*job).key, lambda job: run(*job))
     print(table(STORE.records()))
-    fill("docs/decorrelation.md", "ablation", table(STORE.records()))
+    write_docs("docs/decorrelation.md", "ablation", table(STORE.records()))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""How fast the EM mixture fits, and how close it comes: Gaussian-Mix, 50 features, MAR at 50% missing.
+"""Speed and accuracy of the EM mixture: Gaussian-Mix, 50 features, MAR at 50% missing.
 
-Prints, for fits with three components to more and more rows: seconds, passes over the rows (E-steps), time
-per row, component and step (constant when cost is linear in rows), the ratio of the fit's time to that many
-bare Cholesky-plus-inverse passes over matrices of the same shapes, on the same threads, in the same run, the
-same for passes over whole 51 × 51 matrices (what padding every mask to one shape would factor), and the gap
-to the Bayes-optimal predictor at nine test levels.
+Prints, for fits with three components to growing numbers of rows:
+
+- seconds, and the number of passes over the rows (E-steps),
+- time per row, component and step, which is constant if the cost is linear in the rows,
+- the ratio of the time to fit to that of a Cholesky factorisation and inversion of all matrices of the same
+  shapes, as often as there are E-steps, with the same threads in the same run ("to bare"),
+- the same ratio for matrices of all 51 columns, as if all masks were padded to one shape ("to whole"),
+- the gap to the Bayes-optimal predictor at nine test levels.
 
     python benchmarks/em_mixture.py [--seed 0] [--rows 4096 16384 65536] [--mechanism mar] [--level 0.5]
 """
@@ -44,10 +47,10 @@ def make_rows(
 
 
 class CountedFit(MixtureFit):
-    """A fit that remembers which rows its E-steps went over, and with how many components."""
+    """A fit that counts its E-steps, by rows and number of components."""
 
-    def __init__(self, *settings, **more):
-        super().__init__(*settings, **more)
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
         self.passes: Counter = Counter()
 
     def _expect(self, rows: Rows, parameters: Parameters) -> SufficientStatistics:
@@ -56,24 +59,24 @@ class CountedFit(MixtureFit):
 
 
 def bare_pass(rows: Rows, n_components: int, whole: bool = False) -> float:
-    """Seconds to factor and invert, once, a matrix for every mask and component that an E-step deals with.
+    """Seconds to factor and invert one matrix for every mask and component of an E-step.
 
-    The matrices have the sizes that the E-step factors, the smaller of the observed and the missing block, or
-    with `whole` that of all columns, as when every mask is padded to one shape.
+    The matrices have the size that the E-step factors: the smaller of the observed and the missing block.
+    With `whole=True` they have the size of all columns, as if all masks were padded to one shape.
     """
     blocks = rows.blocks(n_components)
     d = rows.values.shape[1]
     generator = torch.Generator().manual_seed(0)
     root = torch.randn(d, d + 2, dtype=torch.float64, generator=generator)
     largest = root @ root.mT + torch.eye(d, dtype=torch.float64)
-    ready = {}
+    matrices = {}
     for block in blocks:
         n_patterns, b = (len(block.columns), d) if whole else block.columns.shape
-        ready[id(block)] = largest[:b, :b].expand(n_components, n_patterns, b, b).contiguous()
+        matrices[id(block)] = largest[:b, :b].expand(n_components, n_patterns, b, b).contiguous()
 
     def work(share: list) -> None:
         for block in share:
-            factor, _ = torch.linalg.cholesky_ex(ready[id(block)])
+            factor, _ = torch.linalg.cholesky_ex(matrices[id(block)])
             torch.cholesky_inverse(factor)
 
     with Workers() as workers:
@@ -91,7 +94,7 @@ def gaps(
     mechanism: Mechanism,
     rng: np.random.Generator,
 ) -> list[float]:
-    """Share by which the mixture's RMSE exceeds the Bayes-optimal one, at each test level."""
+    """Relative gap of the mixture's RMSE to the Bayes-optimal one, at each test level."""
     result = []
     for level in LEVELS:
         X, y = population.draw(N_TEST, rng)
@@ -134,10 +137,10 @@ def main() -> None:
             sum(count * bare_pass(rows, k, of_all) for (rows, k), count in fit.passes.items())
             for of_all in (False, True)
         )
-        matrices = sum(count * len(rows) * k for (rows, k), count in fit.passes.items())
+        n_matrices = sum(count * len(rows) * k for (rows, k), count in fit.passes.items())
         levels = " ".join(f"{gap:6.2%}" for gap in gaps(mixture, scale, population, mechanism, rng))
-        each = seconds / matrices * 1e6
-        numbers = f"{n:>8} {seconds:>8.1f} {fit.n_steps:>8} {each:>8.1f}"
+        microseconds = seconds / n_matrices * 1e6
+        numbers = f"{n:>8} {seconds:>8.1f} {fit.n_steps:>8} {microseconds:>8.1f}"
         print(f"{numbers} {seconds / bare:>7.2f}× {seconds / whole:>7.2f}×   {levels}", flush=True)
 
 

@@ -1,11 +1,11 @@
 """Do AnyMask's intervals keep their coverage when the missingness changes, and how wide are they?
 
-Fitted once per table and seed, under the mechanism "train" of the shift suite, and asked for 90% intervals
-under its ten mechanisms. Coverage is computed overall and by the number of missing columns, in groups of at
-least 200 rows; a group of 200 is uncertain by ±2 points. For comparison: plain split conformal prediction
-around the same predictions, one margin for all rows from the same held-out rows under their own masks.
-Records are stored as they are ready. King County and air quality are read from the data folder
-(STABLEMISS_DATA).
+AnyMask is fitted once per table and seed, under the mechanism "train" of the shift suite, and predicts 90%
+intervals under its ten mechanisms. Coverage is computed overall and by the number of missing columns, in
+groups of at least 200 rows; the standard error of a group of 200 is two points. The baseline is plain split
+conformal prediction around the same predictions: one margin for all rows, from the same held-out rows with
+the masks that they have. Records are stored as soon as they are complete. King County and air quality are
+read from the data folder (STABLEMISS_DATA).
 
     python benchmarks/intervals.py [--tables house air] [--seeds 0 1] [--only-print]
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
-from common import fill, make_parser, open_store
+from common import make_parser, open_store, write_docs
 
 from stablemiss import AnyMaskRegressor
 from stablemiss.data import Bools, Floats
@@ -36,7 +36,7 @@ OURS, PLAIN = "AnyMask", "split conformal"
 
 
 def run(name: str, seed: int) -> list[Record]:
-    """One fit, and a record for each kind of interval."""
+    """Fit once, and return a record for each type of interval."""
     data = TABLES[name]()
     table = ShiftedTable(data.X, data.y, is_classification=False, seed=seed)
     X = table.X_train()
@@ -44,7 +44,7 @@ def run(name: str, seed: int) -> list[Record]:
     start = perf_counter()
     model.fit(X, table.y_train)
     fit_seconds = perf_counter() - start
-    # The rows that the fit has held out, so that both kinds of intervals use the same ones.
+    # The rows that `fit` held out, so that both types of intervals are calibrated on the same rows.
     _, held_out = split_rows(np.zeros(len(X)), model.validation_fraction, to_rng(seed))
     margin = plain_margin(np.abs(model.predict(X[held_out]) - table.y_train[held_out]))
     scores: dict[str, list[Score]] = {OURS: [], PLAIN: []}
@@ -60,7 +60,7 @@ def run(name: str, seed: int) -> list[Record]:
             extra = {
                 "coverage": float(covered.mean()),
                 "width": float(np.diff(bounds).mean()),
-                "groups": by_number(covered, n_missing),
+                "groups": by_n_missing(covered, n_missing),
             }
             scores[label].append(Score(setting.mechanism, None, None, seconds, extra))
     return [
@@ -92,7 +92,7 @@ def plain_margin(errors: Floats) -> float:
     return float(np.sort(errors)[min(rank, len(errors)) - 1])
 
 
-def by_number(covered: Bools, n_missing: np.ndarray) -> dict[str, list[int]]:
+def by_n_missing(covered: Bools, n_missing: np.ndarray) -> dict[str, list[int]]:
     """Number of missing columns → number of covered rows, and of all rows."""
     return {
         str(number): [int(covered[n_missing == number].sum()), int((n_missing == number).sum())]
@@ -110,31 +110,31 @@ def pooled(groups: list[dict[str, list[int]]]) -> dict[str, list[int]]:
     """The groups of all seeds, by their number of missing columns."""
     numbers = dict.fromkeys(number for group in groups for number in group)
     return {
-        number: [sum(group.get(number, [0, 0])[place] for group in groups) for place in (0, 1)]
-        for number in numbers
+        number: [sum(group.get(number, [0, 0])[i] for group in groups) for i in (0, 1)] for number in numbers
     }
 
 
 def table(records: list[Record]) -> str:
     """One row per mechanism, over all seeds; the number of groups in brackets."""
-    heads = ["mechanism", "coverage", "groups of all seeds", "groups of single seeds", "width"]
-    heads += ["plain: coverage", "groups of all seeds", "width", "width / plain"]
+    header = ["mechanism", "coverage", "groups of all seeds", "groups of single seeds", "width"]
+    header += ["plain: coverage", "groups of all seeds", "width", "width / plain"]
     rows = []
     for mechanism in [score.mechanism for score in records[0].scores]:
         cells, widths = [mechanism], []
         for label in (OURS, PLAIN):
-            found = [
+            results = [
                 score.extra
                 for record in records
                 for score in record.scores
                 if (record.label, score.mechanism) == (label, mechanism)
             ]
-            groups = [one["groups"] for one in found]
-            widths.append(np.mean([one["width"] for one in found]))
-            cells += [f"{np.mean([one['coverage'] for one in found]):.3f}", extremes([pooled(groups)])]
+            groups = [result["groups"] for result in results]
+            widths.append(np.mean([result["width"] for result in results]))
+            coverage = np.mean([result["coverage"] for result in results])
+            cells += [f"{coverage:.3f}", extremes([pooled(groups)])]
             cells += [extremes(groups)] * (label == OURS) + [f"{widths[-1]:.3g}"]
         rows.append([*cells, f"{widths[0] / widths[1]:.2f}"])
-    return f"seeds {sorted({record.seed for record in records})}\n\n" + markdown_table(heads, rows)
+    return f"seeds {sorted({record.seed for record in records})}\n\n" + markdown_table(header, rows)
 
 
 def main() -> None:
@@ -154,7 +154,7 @@ def main() -> None:
     by_table = {name: [one for one in STORE.records() if one.dataset == name] for name in TABLES}
     tables = [f"{name}, {table(records)}" for name, records in by_table.items() if records]
     print("\n\n".join(tables))
-    fill("docs/methods/anymask.md", "intervals", "\n\n".join(tables))
+    write_docs("docs/methods/anymask.md", "intervals", "\n\n".join(tables))
 
 
 if __name__ == "__main__":

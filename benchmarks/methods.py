@@ -1,8 +1,8 @@
-"""All methods side by side: accuracy where the best possible is known, time, memory and parameters.
+"""All methods compared: accuracy where the best possible error is known, time, memory and size.
 
 Three settings, each trained and tested at 50% missing on 16,384 rows of 50 columns: Gaussian-Mix under MAR,
-Gaussian under MCAR windows, Gaussian-Ind under independent MCAR. Each fit runs in a process of its own.
-Records are stored as they are ready; a stopped run continues from them.
+Gaussian under MCAR windows, Gaussian-Ind under independent MCAR. Each fit runs in a new process. Each
+record is stored as soon as it is complete; a stopped run continues from them.
 
     python benchmarks/methods.py [--methods …] [--settings …] [--seeds 0 1 2] [--only-print]
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import fill, in_own_process, make_parser, open_store
+from common import in_new_process, make_parser, open_store, run_missing, write_docs
 from sklearn.metrics import root_mean_squared_error
 from threadpoolctl import threadpool_limits
 
@@ -43,10 +43,10 @@ def make_record(setting: str, name: str, seed: int, **fields: Any) -> Record:
 
 
 def measure(setting: str, name: str, seed: int) -> Record:
-    """Fit one method once, in the process that calls this."""
+    """Fit one method once; to be called in a new process."""
     dataset, mechanism_name = SETTINGS[setting]
     population = POPULATIONS[dataset](random_state=seed)
-    train_rng, test_rng = (np.random.default_rng(part) for part in np.random.SeedSequence(seed).spawn(2))
+    train_rng, test_rng = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
     X, y = population.draw(N_ROWS, train_rng)
     mechanism = MECHANISMS[mechanism_name](LEVEL).fit(X, train_rng)
     masked = mechanism.hide(X, train_rng)
@@ -54,7 +54,7 @@ def measure(setting: str, name: str, seed: int) -> Record:
     masked_test = mechanism.hide(X_test, test_rng)
     best = root_mean_squared_error(population.bayes(masked_test), y_test)
     model = MissingRegressor(name, random_state=seed, on_unseen_missing="ignore")
-    # One thread each, so that methods can be compared whatever else runs beside them.
+    # With one thread, times of methods are comparable while other processes are running.
     with threadpool_limits(1), torch_threads(1):
         before = peak_memory()
         start = perf_counter()
@@ -82,7 +82,7 @@ def measure(setting: str, name: str, seed: int) -> Record:
         extra={
             "n_numbers": count_numbers(model.predictor_.state()),
             "n_epochs": sum(len(stage.losses) for stage in history),
-            "bare_epoch_seconds": bare_epoch(name, n_train),
+            "bare_epoch_seconds": seconds_of_products(name, n_train),
             "n_cpus": os.cpu_count(),
             "load": os.getloadavg()[0],
         },
@@ -91,19 +91,19 @@ def measure(setting: str, name: str, seed: int) -> Record:
 
 
 def count_numbers(state: Any) -> int:
-    """How many numbers a predictor holds; trees, which are text, count by their leaves and splits."""
+    """Number of fitted numbers in the state of a predictor; for trees, their thresholds and leaf values."""
     if isinstance(state, dict):
         return sum(map(count_numbers, state.values()))
     if isinstance(state, list | tuple):
         return sum(map(count_numbers, state))
     if isinstance(state, str):
-        found = [line for line in state.splitlines() if line.startswith(("threshold=", "leaf_value="))]
-        return sum(line.count(" ") + 1 for line in found)
+        lines = [line for line in state.splitlines() if line.startswith(("threshold=", "leaf_value="))]
+        return sum(line.count(" ") + 1 for line in lines)
     return state.size if isinstance(state, np.ndarray) else 0
 
 
-def bare_epoch(name: str, n_rows: int) -> float | None:
-    """Seconds of nothing but the matrix products of one epoch of NeuMiss: three for each term and batch."""
+def seconds_of_products(name: str, n_rows: int) -> float | None:
+    """Seconds of the matrix products alone in one epoch of NeuMiss: three for each term and batch."""
     if name != "neumiss":
         return None
     method = METHODS[name]()
@@ -117,7 +117,7 @@ def bare_epoch(name: str, n_rows: int) -> float | None:
 
 
 def accuracy(records: list[Record]) -> str:
-    """Gap to the best possible prediction, as a share of its error: mean and range over seeds."""
+    """Gap to the optimal error, relative to it: mean and range over seeds."""
     rows = []
     for name in METHODS:
         cells = [name]
@@ -152,11 +152,12 @@ def costs(records: list[Record]) -> str:
 
 
 def neumiss_ratio(records: list[Record]) -> str:
-    own = [one for one in records if (one.label, one.dataset) == ("neumiss", "gaussian_mix")]
-    if not own:
+    """Time of an epoch of NeuMiss compared with that of its matrix products."""
+    fits = [one for one in records if (one.label, one.dataset) == ("neumiss", "gaussian_mix")]
+    if not fits:
         return ""
-    epochs = [one.fit_seconds / one.extra["n_epochs"] for one in own]
-    ratios = [epoch / one.extra["bare_epoch_seconds"] for epoch, one in zip(epochs, own, strict=True)]
+    epochs = [fit.fit_seconds / fit.extra["n_epochs"] for fit in fits]
+    ratios = [epoch / fit.extra["bare_epoch_seconds"] for epoch, fit in zip(epochs, fits, strict=True)]
     return (
         f"NeuMiss: an epoch takes {np.median(epochs):.2f} s, {np.median(ratios):.1f} times its bare matrix "
         "products in the same run."
@@ -175,18 +176,13 @@ def main() -> None:
         for setting in options.settings
         for name in options.methods
     ]
-    for job in [] if options.only_print else jobs:
-        if make_record(*job).key in {record.key for record in STORE.records()}:
-            continue
-        print(*job, sep=", ", flush=True)
-        record = in_own_process(measure, *job)
-        with STORE.appending() as append:
-            append(record)
+    if not options.only_print:
+        run_missing(STORE, jobs, lambda job: make_record(*job).key, lambda job: in_new_process(measure, *job))
     records = STORE.records()
     text = [accuracy(records), costs(records), neumiss_ratio(records)]
     print("\n\n".join(text))
-    for name, part in zip(("accuracy", "costs", "neumiss"), text, strict=True):
-        fill("docs/methods/README.md", name, part)
+    for name, block in zip(("accuracy", "costs", "neumiss"), text, strict=True):
+        write_docs("docs/methods/README.md", name, block)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""AnyMask against other models when the missingness changes: regret per mechanism, and times as ratios.
+"""AnyMask compared with other models when the missingness changes: regret per mechanism, relative times.
 
 Every model is fitted once, under the mechanism "train" of the shift suite, and tested under its ten
 mechanisms. Regret is its error divided by that of LightGBM retrained under each mechanism, minus one.
-Records are stored as they are ready; a stopped run continues from them. King County and air quality are
-read from the data folder (STABLEMISS_DATA). CatBoost is included if it is installed.
+Records are stored as soon as they are complete; a stopped run continues from them. King County and air
+quality are read from the data folder (STABLEMISS_DATA). CatBoost is included if it is installed.
 
     python benchmarks/regret.py [--tables house air …] [--models …] [--seeds 0 1 …] [--only-print]
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-from common import fill, make_parser, open_store
+from common import make_parser, open_store, write_docs
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
@@ -69,34 +69,34 @@ LABELS = (
 
 
 def make_models(is_classification: bool, seed: int) -> dict[str, Any]:
-    """Label → estimator, all with their defaults, or early stopping where they offer it."""
+    """Label → estimator with default parameters, and with early stopping if it is available."""
     missing = MissingClassifier if is_classification else MissingRegressor
     anymask = AnyMaskClassifier if is_classification else AnyMaskRegressor
     trees = HistGradientBoostingClassifier if is_classification else HistGradientBoostingRegressor
-    light = lightgbm.LGBMClassifier if is_classification else lightgbm.LGBMRegressor
+    lgbm = lightgbm.LGBMClassifier if is_classification else lightgbm.LGBMRegressor
 
-    def ours(method: Any) -> Any:
+    def with_method(method: Any) -> Any:
         return missing(method, random_state=seed, on_unseen_missing="ignore")
 
     models = {
         "AnyMask": anymask(random_state=seed),
         "AnyMask, fast": anymask(budget="fast", random_state=seed),
-        "LightGBM": ours(Boosting()),
-        "LightGBM, masked copies": ours(Boosting(masked_copies=6)),
+        "LightGBM": with_method(Boosting()),
+        "LightGBM, masked copies": with_method(Boosting(masked_copies=6)),
         "HistGradientBoosting": trees(early_stopping=True, random_state=seed),
         "IterativeImputer + LightGBM": make_pipeline(
             IterativeImputer(random_state=seed, keep_empty_features=True),
-            light(random_state=seed, verbosity=-1),
+            lgbm(random_state=seed, verbosity=-1),
         ),
-        "EM mixture": ours(EMMixture()),
-        "NeuMiss": ours(NeuMiss(hidden=(128,))),
-        "StableMiss": ours(StableMiss("mlp")),
+        "EM mixture": with_method(EMMixture()),
+        "NeuMiss": with_method(NeuMiss(hidden=(128,))),
+        "StableMiss": with_method(StableMiss("mlp")),
     }
     if find_spec("catboost"):
         import catboost
 
-        kind = catboost.CatBoostClassifier if is_classification else catboost.CatBoostRegressor
-        models["CatBoost"] = kind(random_seed=seed, verbose=False, allow_writing_files=False)
+        estimator = catboost.CatBoostClassifier if is_classification else catboost.CatBoostRegressor
+        models["CatBoost"] = estimator(random_seed=seed, verbose=False, allow_writing_files=False)
     return models
 
 
@@ -139,23 +139,22 @@ def results(name: str) -> dict[str, tuple[int, dict[str, float], float, float]]:
     """Label → number of splits, regret per mechanism, and median ratios of times to fit and to predict."""
     records = [record for record in STORE.records() if record.dataset == name]
     regrets = regret(records)
-    found = {}
+    by_label = {}
     for label in LABELS:
-        own = [record for record in records if record.label == label]
-        if own:
-            # Once per score, as the time to predict is.
-            fit = median(record.extra["fit_ratio"] for record in own for _ in record.scores)
-            predict = median(score.extra["predict_ratio"] for record in own for score in record.scores)
-            found[label] = (len(own), regrets[label], fit, predict)
-    return found
+        fits = [record for record in records if record.label == label]
+        if fits:
+            fit = median(record.extra["fit_ratio"] for record in fits)
+            predict = median(score.extra["predict_ratio"] for record in fits for score in record.scores)
+            by_label[label] = (len(fits), regrets[label], fit, predict)
+    return by_label
 
 
 def table(name: str) -> str:
     """One row per model: regret under each mechanism, mean and worst, and times."""
-    found = results(name)
-    mechanisms = list(next(iter(found.values()))[1])
+    by_label = results(name)
+    mechanisms = list(next(iter(by_label.values()))[1])
     rows = []
-    for label, (n_splits, regrets, fit, predict) in found.items():
+    for label, (n_splits, regrets, fit, predict) in by_label.items():
         values = [regrets[mechanism] for mechanism in mechanisms]
         cells = [f"{value:+.1%}" for value in (*values, fmean(values), max(values))]
         rows.append([f"{label} ({n_splits})", *cells, f"{fit:.1f}×", f"{predict:.1f}×"])
@@ -164,13 +163,13 @@ def table(name: str) -> str:
 
 def overview() -> str:
     """One row per model: mean (worst mechanism; splits) on each table."""
-    found = {name: results(name) for name in TITLES}
+    by_table = {name: results(name) for name in TITLES}
     rows = []
     for label in LABELS:
         cells = []
         for name in TITLES:
-            if label in found[name]:
-                n_splits, regrets, *_ = found[name][label]
+            if label in by_table[name]:
+                n_splits, regrets, *_ = by_table[name][label]
                 mean, worst = fmean(regrets.values()), max(regrets.values())
                 cells.append(f"{mean:+.1%} ({worst:+.1%}; {n_splits})")
             else:
@@ -185,17 +184,18 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", help="labels of models; all by default")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     options = parser.parse_args()
-    # Warnings of other libraries, such as about missing feature names, would drown the table.
+    # Other libraries warn often, for example about missing feature names, which would hide the table.
     warnings.filterwarnings("ignore", category=UserWarning)
     for seed in [] if options.only_print else options.seeds:
         for name in options.tables:
             run(name, seed, options.models)
-    known = [name for name in TABLES if results(name)]
-    tables = {name: table(name) for name in known}
+    stored = [name for name in TABLES if results(name)]
+    tables = {name: table(name) for name in stored}
     for name, text in tables.items():
         print(f"\n{name}\n{text}")
-    fill("README.md", "regret", overview())
-    fill("docs/methods/anymask.md", "regret", "\n\n".join(f"{TITLES[n]}\n\n{tables[n]}" for n in known))
+    write_docs("README.md", "regret", overview())
+    blocks = [f"{TITLES[name]}\n\n{text}" for name, text in tables.items()]
+    write_docs("docs/methods/anymask.md", "regret", "\n\n".join(blocks))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""AnyMask where the best possible prediction is known: the synthetic settings of the paper's tables.
+"""AnyMask on data whose best predictor is known: the synthetic settings of the paper's tables.
 
 Gaussian-Mix trained at each level under MAR and MCAR and tested at all levels under both (Tables 1, 2 and 9
 to 11), and Gaussian and Gaussian-Ind trained at 50% (Tables 6 to 8). Prints the gap to the Bayes-optimal
-predictor as a share of its error. Records are stored as they are ready; a stopped run continues from them.
+predictor as a share of its error. Records are stored as soon as they are complete; a stopped run continues
+from them.
 
     python benchmarks/synthetic.py [--instances 0 1 2] [--only-print]
 """
@@ -10,7 +11,7 @@ predictor as a share of its error. Records are stored as they are ready; a stopp
 from __future__ import annotations
 
 import numpy as np
-from common import fill, make_parser, open_store
+from common import make_parser, open_store, run_missing, write_docs
 
 from stablemiss.evaluation import TestSetting
 from stablemiss.experiments.budgets import Budget
@@ -22,11 +23,19 @@ from stablemiss.progress import ProgressBar
 from stablemiss.report.markdown import markdown_table
 
 STORE = open_store("synthetic")
-BUDGET = Budget("synthetic", 50, 16384, 8192, 240, first_seed=0, seeds_mechanisms=False)
+BUDGET = Budget(
+    name="synthetic",
+    n_features=50,
+    n_rows=16384,
+    n_test_rows=8192,
+    seconds=240,
+    first_seed=0,
+    seeds_mechanisms=False,
+)
 # The most interesting levels first, since a fit takes minutes.
 TRAIN_LEVELS = (0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6)
 LABELS = ("optimal", "linear", "constant", "anymask")
-# Data, training mechanism, training level, test mechanisms.
+# Data set, mechanism and level of the training rows, mechanisms of the test rows.
 SETTINGS: list[tuple[str, str, float, tuple[str, ...]]] = [
     ("gaussian", "mcar_window", 0.5, ("mcar_window",)),
     ("gaussian", "mar", 0.5, ("mar",)),
@@ -34,10 +43,15 @@ SETTINGS: list[tuple[str, str, float, tuple[str, ...]]] = [
 ]
 for _level in TRAIN_LEVELS:
     SETTINGS.append(("gaussian_mix", "mar", _level, ("mar", "mcar_window")))
-    # Trained under MCAR, it is tested under MCAR at one level only.
+    # Table 9 trains under MCAR at 50% and tests under MCAR; the other levels are tested only under MAR.
     SETTINGS.append(
         ("gaussian_mix", "mcar_window", _level, ("mcar_window", "mar") if _level == 0.5 else ("mar",))
     )
+
+
+def at_all_levels(mechanisms: tuple[str, ...]) -> tuple[TestSetting, ...]:
+    """Each mechanism at all levels."""
+    return tuple(TestSetting(mechanism, level) for mechanism in mechanisms for level in LEVELS)
 
 
 def table() -> str:
@@ -74,27 +88,29 @@ def table() -> str:
                 ]
                 name = f"{DATA_TITLES[dataset]}, {mechanism} {level:.0%}, {test} ({len(instances)})"
                 rows.append([name, *(f"{gap:.1%}" for gap in gaps)])
-    heads = ["data, trained under and at, tested under (instances)", *(f"{level:.0%}" for level in LEVELS)]
-    return markdown_table(heads, rows)
+    header = ["data, trained under and at, tested under (instances)", *(f"{level:.0%}" for level in LEVELS)]
+    return markdown_table(header, rows)
 
 
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--instances", type=int, nargs="+", default=[0, 1, 2])
     options = parser.parse_args()
-    for dataset, mechanism, level, tests in [] if options.only_print else SETTINGS:
-        settings = tuple(TestSetting(test, at) for test in tests for at in LEVELS)
-        for instance in options.instances:
-            for label in LABELS:
-                run = Run(BUDGET, dataset, mechanism, level, instance, label, settings)
-                if run.key in {record.key for record in STORE.records()}:
-                    continue
-                print(run.key, flush=True)
-                record = execute(run, n_threads=None, progress=ProgressBar())
-                with STORE.appending() as append:
-                    append(record)
+    runs = [
+        Run(BUDGET, dataset, mechanism, level, instance, label, at_all_levels(tests))
+        for dataset, mechanism, level, tests in SETTINGS
+        for instance in options.instances
+        for label in LABELS
+    ]
+    if not options.only_print:
+        run_missing(
+            STORE,
+            runs,
+            lambda run: run.key,
+            lambda run: execute(run, n_threads=None, progress=ProgressBar()),
+        )
     print(table())
-    fill("docs/methods/anymask.md", "synthetic", table())
+    write_docs("docs/methods/anymask.md", "synthetic", table())
 
 
 if __name__ == "__main__":

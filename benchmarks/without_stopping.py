@@ -1,9 +1,10 @@
 """StableMiss's network without early stopping, and whether decorrelation weights help it then.
 
 The paper trains for 1000 epochs in batches of 64 and mentions neither early stopping nor weight decay. This
-benchmark uses the rows of tables 6 and 1 and of figure 2, as the reproduction draws them, after growing
-numbers of such epochs, and our own settings with early stopping for comparison. Weights are those of the
-reproduction. Records are stored as they are ready; a stopped run continues from them.
+benchmark trains on the rows of tables 6 and 1 and of figure 2 of the reproduction, for growing numbers of
+epochs with the paper's settings and, for comparison, with our settings and early stopping. Decorrelation
+weights are those of the reproduction. Records are stored as soon as they are complete; a stopped run
+continues from them.
 
     python benchmarks/without_stopping.py [--instances 0 1 2] [--only-print]
 """
@@ -15,7 +16,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import fill, make_parser, open_store
+from common import make_parser, open_store, run_missing, write_docs
 from sklearn.metrics import root_mean_squared_error
 
 from stablemiss.data import Floats, MaskedData
@@ -39,7 +40,7 @@ BUDGET = BUDGETS["standard"]
 
 
 class Setting(NamedTuple):
-    """What is trained on, where it is tested, and which variants of StableMiss."""
+    """Training data, test levels, and variants of StableMiss."""
 
     name: str
     dataset: str
@@ -58,6 +59,7 @@ SETTINGS = (
 
 
 def to_label(label: str, n_epochs: int | None) -> str:
+    """Label of a variant with its number of epochs; None means early stopping."""
     return f"{label}, " + ("early stopping" if n_epochs is None else f"{n_epochs} epochs")
 
 
@@ -85,7 +87,7 @@ def measure(setting: Setting, label: str, n_epochs: int | None, instance: int) -
     def scaled(rows: Floats, y: Floats) -> MaskedData:
         return MaskedData.of((rows - centre) / scale, ~np.isnan(rows), task.encode(y))
 
-    # Validation rows, if there are any, are the last ones.
+    # Only early stopping needs validation rows; they are the last rows.
     n = round(len(problem.X) * (1 - problem.validation_fraction)) if n_epochs is None else len(problem.X)
     train, valid = scaled(problem.X[:n], problem.y[:n]), scaled(problem.X[n:], problem.y[n:])
     _, parameters = settings_of(label, setting.mechanism, is_real=False, budget=BUDGET)
@@ -121,7 +123,7 @@ def measure(setting: Setting, label: str, n_epochs: int | None, instance: int) -
 
 
 def by_epochs(records: list[Record]) -> str:
-    """RMSE minus Optimal's without weights, a column for each number of epochs.
+    """Gap to Optimal without decorrelation weights, with a column for each number of epochs.
 
     Training rows have the same distribution as test rows, so they are compared with the same Optimal.
     """
@@ -131,23 +133,23 @@ def by_epochs(records: list[Record]) -> str:
             gaps = [gap(records, setting, setting.labels[0], n, 0, key) for n in (*EPOCHS, None)]
             constant = gap(records, setting, setting.labels[0], None, 0, "constant_rmse")
             rows.append([f"{setting.name}, {rows_of}", *gaps, constant])
-    heads = ["number of epochs", *map(str, EPOCHS), "early stopping", "constant"]
-    return with_instances(markdown_table(heads, rows, "--:"), records)
+    header = ["number of epochs", *map(str, EPOCHS), "early stopping", "constant"]
+    return with_instances(markdown_table(header, rows, "--:"), records)
 
 
 def by_weights(records: list[Record]) -> str:
-    """RMSE minus Optimal's on test rows, with and without weights, a column for each test level."""
+    """Gap to Optimal on test rows, with and without decorrelation weights; a column for each test level."""
     setting = SETTINGS[-1]
-    places = range(len(setting.test_levels))
+    columns = range(len(setting.test_levels))
     rows = []
     for n in (10, 30, 100, 1000, None):
         for label in setting.labels:
-            gaps = [gap(records, setting, label, n, place) for place in places]
+            gaps = [gap(records, setting, label, n, column) for column in columns]
             rows.append(["early stopping" if n is None else str(n), title_of(label), *gaps])
-    constant = [gap(records, setting, setting.labels[0], None, place, "constant_rmse") for place in places]
+    constant = [gap(records, setting, setting.labels[0], None, column, "constant_rmse") for column in columns]
     rows.append(["", title_of("constant"), *constant])
-    heads = ["epochs", "", *(f"{level:.0%}" for level in setting.test_levels)]
-    return with_instances(markdown_table(heads, rows, "--:"), records)
+    header = ["epochs", "", *(f"{level:.0%}" for level in setting.test_levels)]
+    return with_instances(markdown_table(header, rows, "--:"), records)
 
 
 def gap(
@@ -155,14 +157,14 @@ def gap(
     setting: Setting,
     label: str,
     n_epochs: int | None,
-    place: int,
+    column: int,
     key: str | None = None,
 ) -> str:
     """Mean over instances of an error minus Optimal's at a test level."""
     gaps = []
     for record in records:
         if record.key == make_record(setting, label, n_epochs, record.instance).key:
-            score = record.scores[place]
+            score = record.scores[column]
             error = score.error if key is None else record.extra[key]
             gaps.append(error - score.extra["optimal"])
     return number(fmean(gaps) if gaps else None, 0)
@@ -183,12 +185,8 @@ def main() -> None:
         for label in setting.labels
         for n_epochs in (*EPOCHS, None)
     ]
-    for job in [] if options.only_print else jobs:
-        if make_record(*job).key not in {record.key for record in STORE.records()}:
-            record = measure(*job)
-            with STORE.appending() as append:
-                append(record)
-            print(record.key, [round(score.error or 0) for score in record.scores], flush=True)
+    if not options.only_print:
+        run_missing(STORE, jobs, lambda job: make_record(*job).key, lambda job: measure(*job))
     records = STORE.records()
     # An incomplete instance would shift the means of some cells only.
     counts = Counter(record.instance for record in records)
@@ -198,7 +196,7 @@ def main() -> None:
         ("docs/decorrelation.md", by_weights(records)),
     ):
         print(text)
-        fill(page, "without stopping", text)
+        write_docs(page, "without stopping", text)
 
 
 if __name__ == "__main__":

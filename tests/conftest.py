@@ -2,8 +2,8 @@
 
 import os
 
-# Before numpy, torch and LightGBM are imported, which read these once. Tests fit small models, on which a
-# second thread spends more time waiting than working, and `-n 2` already keeps two cores busy. Tests of
-# multi-threaded code ask for its number of threads explicitly.
+# Set before numpy, torch and LightGBM are imported, because they read these variables only once. Tests fit
+# small models, for which a second thread mostly waits, and `-n 2` already uses two cores. Tests of
+# multi-threaded code set the number of threads explicitly.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -3,7 +3,7 @@ import numpy as np
 from stablemiss.seeding import draw_seed, to_rng
 
 
-def test_an_int_gives_the_same_numbers_and_a_generator_is_returned_as_it_is():
+def test_an_int_gives_the_same_numbers_and_a_generator_is_returned_unchanged():
     assert draw_seed(to_rng(3)) == draw_seed(to_rng(3))
     rng = np.random.default_rng(3)
     assert to_rng(rng) is rng

@@ -29,7 +29,7 @@ def two_threads():
         yield
 
 
-def test_the_function_runs_beside_the_block():
+def test_the_function_runs_in_parallel_to_the_block():
     started, may_finish = threading.Event(), threading.Event()
 
     def function(progress):

@@ -1,4 +1,4 @@
-"""Intervals and sets cover what they promise under any mask, and widen with what is missing."""
+"""Intervals and sets have their nominal coverage under any mask, and widen with the missing information."""
 
 from itertools import pairwise
 from pathlib import Path

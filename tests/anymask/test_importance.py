@@ -1,4 +1,4 @@
-"""Feature importance finds the columns that predict the target, also if they are redundant."""
+"""Feature importance finds the columns that predict the target, even if they are redundant."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is specific to AnyMask: its members, intervals and sets, and the columns that may vanish."""
+"""Specific to AnyMask: members, intervals and sets, and columns that may be missing."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def draw(seed, n=1000):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_failure_of_a_sensor_costs_little_where_plain_trees_fail(seed):
+def test_a_missing_sensor_increases_the_error_far_less_than_for_plain_trees(seed):
     values, mask, y = draw(seed)
     new, new_mask, new_y = draw(seed + 100)
     new_mask[:, 0] = False
@@ -53,7 +53,7 @@ def test_leaving_out_a_member_does_not_change_the_others():
 
 
 def test_the_number_of_threads_has_no_influence():
-    """With one thread members are fitted in turn, with more the network is fitted beside the others."""
+    """With one thread members are fitted in turn, with more the network is fitted in parallel."""
     values, mask, y = draw(0, n=300)
     predictions = []
     for n_threads in (1, 2, 3):

@@ -19,5 +19,5 @@ def test_the_mixture_is_left_out_of_wide_tables_unless_it_is_the_only_member():
     assert set(plan.select(["mixture"], MAX_MIXTURE_COLUMNS + 1)) == {"mixture"}
 
 
-def test_net_stands_for_all_networks():
+def test_the_member_net_includes_all_networks():
     assert set(make_plan("best").select(["net"], n_columns=5)) == {"net 1", "net 2", "net 3"}

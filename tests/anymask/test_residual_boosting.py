@@ -1,4 +1,4 @@
-"""Residual boosting adds to initial predictions what these leave unexplained."""
+"""Residual boosting fits the residuals of initial predictions."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def fit(mixture, data, task):
 
 
 @pytest.mark.parametrize("n_outputs", [1, 2])
-def test_trees_add_what_the_initial_predictions_leave(n_outputs):
+def test_trees_fit_the_residuals_of_the_initial_predictions(n_outputs):
     """With half of the truth given they add the other half; with the whole truth they add nothing."""
     data, task = draw(n_outputs)
     for share, tolerance in ((0.5, 0.02), (1.0, 1e-12)):

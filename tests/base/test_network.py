@@ -42,7 +42,7 @@ def test_predictions_do_not_depend_on_the_number_of_threads(predictor, n_threads
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_can_predict(predictor):
-    """Web servers fork after loading a model; torch's own threads would deadlock there."""
+    """Web servers fork after loading a model; the threads of torch would deadlock there."""
     values, mask = rows(2 * CHUNK)
     with torch_threads(2):
         torch.randn(600, 600) @ torch.randn(600, 600)  # the parent process starts torch's threads

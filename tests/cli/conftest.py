@@ -25,10 +25,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
 
 
 @pytest.fixture
-def refuse(run: Callable[..., Result]) -> Callable[..., str]:
-    """Run `stablemiss` with an invalid argument: exit code 2 and exactly one line on standard error."""
+def error_of(run: Callable[..., Result]) -> Callable[..., str]:
+    """Run `stablemiss` with an invalid argument and return its error: one line, exit code 2."""
 
-    def refuse(*arguments: object) -> str:
+    def error_of(*arguments: object) -> str:
         result = run(*arguments)
         assert result.exit_code == 2, result.output
         assert result.stdout == ""
@@ -36,7 +36,7 @@ def refuse(run: Callable[..., Result]) -> Callable[..., str]:
         assert result.stderr.count("\n") == 1
         return result.stderr
 
-    return refuse
+    return error_of
 
 
 @pytest.fixture

@@ -23,15 +23,15 @@ def test_a_small_demo_prints_progress_and_the_table_and_writes_the_report(run, t
         (["--output", "no/report.html"], "no for report.html does not exist"),
     ],
 )
-def test_bad_arguments_are_reported_in_one_sentence(refuse, tmp_path, arguments, facts):
-    assert facts in refuse("demo", *arguments)
+def test_invalid_arguments_give_an_error(error_of, tmp_path, arguments, facts):
+    assert facts in error_of("demo", *arguments)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_report_that_cannot_be_written_is_noticed_before_the_work(refuse, monkeypatch):
+def test_a_report_that_cannot_be_written_gives_an_error_before_the_first_fit(error_of, monkeypatch):
     def never(*arguments):
         raise AssertionError("the demo ran")
 
     monkeypatch.setattr("stablemiss.experiments.reproduce.run_demo", never)
     monkeypatch.setattr("stablemiss.report.page.find_spec", lambda name: None)
-    assert 'pip install "stablemiss[report]"' in refuse("demo")
+    assert 'pip install "stablemiss[report]"' in error_of("demo")

@@ -40,15 +40,15 @@ def test_hyper_parameters_can_be_json_or_a_json_file(run, houses, tmp_path):
         assert load_model("model.stablemiss").method_.ridge == 2.5
 
 
-def test_invalid_json_for_hyper_parameters_gives_an_error(refuse, houses, tmp_path):
+def test_invalid_json_for_hyper_parameters_gives_an_error(error_of, houses, tmp_path):
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "half.json").write_text('{"ridge": ')
     command = ("fit", houses, "--target", "price", "--method", "ols", "--params")
-    assert "there is no file absent.json" in refuse(*command, "absent.json")
-    assert "--params list.json must be a JSON object" in refuse(*command, "list.json")
-    assert "--params half.json is not valid JSON" in refuse(*command, "half.json")
-    assert "is not valid JSON" in refuse(*command, "{ridge: 1}")
-    assert "'rigde'" in refuse(*command, '{"rigde": 1}')
+    assert "there is no file absent.json" in error_of(*command, "absent.json")
+    assert "--params list.json must be a JSON object" in error_of(*command, "list.json")
+    assert "--params half.json is not valid JSON" in error_of(*command, "half.json")
+    assert "is not valid JSON" in error_of(*command, "{ridge: 1}")
+    assert "'rigde'" in error_of(*command, '{"rigde": 1}')
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_invalid_json_for_hyper_parameters_gives_an_error(refuse, houses, tmp_pa
         ('{"batch_size": 2.5}', "2.5"),
     ],
 )
-def test_invalid_hyper_parameters_give_an_error(refuse, houses, params, fact):
+def test_invalid_hyper_parameters_give_an_error(error_of, houses, params, fact):
     command = ("fit", houses, "--target", "price", "--ignore", "expensive", "--method", "p_bigan", "--params")
-    error = refuse(*command, params)
+    error = error_of(*command, params)
     assert fact in error
     assert fact == "diverged" or next(iter(json.loads(params))) in error
 
@@ -107,35 +107,35 @@ def test_the_missing_rate_excludes_ignored_columns(run, tmp_path):
     )
 
 
-def test_invalid_arguments_give_an_error(refuse, houses, tmp_path):
-    assert "no file absent.csv" in refuse("fit", "absent.csv", "--target", "price")
-    assert "its columns are: id, size, kind, price, expensive" in refuse("fit", houses, "--target", "prize")
-    assert "no column 'idd'" in refuse("fit", houses, "--target", "price", "--ignore", "idd")
-    assert "method must be one of" in refuse("fit", houses, "--target", "price", "--method", "olz")
-    assert "use --classify" in refuse("fit", houses, "--target", "expensive", "--regress")
-    assert "does not exist; create it" in refuse("fit", houses, "--target", "price", "--model", "no/model")
+def test_invalid_arguments_give_an_error(error_of, houses, tmp_path):
+    assert "no file absent.csv" in error_of("fit", "absent.csv", "--target", "price")
+    assert "its columns are: id, size, kind, price, expensive" in error_of("fit", houses, "--target", "prize")
+    assert "no column 'idd'" in error_of("fit", houses, "--target", "price", "--ignore", "idd")
+    assert "method must be one of" in error_of("fit", houses, "--target", "price", "--method", "olz")
+    assert "use --classify" in error_of("fit", houses, "--target", "expensive", "--regress")
+    assert "does not exist; create it" in error_of("fit", houses, "--target", "price", "--model", "no/model")
     assert not list(tmp_path.glob("*.stablemiss"))
 
 
-def test_a_target_without_values_or_with_dates_gives_an_error(refuse, tmp_path):
+def test_a_target_without_values_or_with_dates_gives_an_error(error_of, tmp_path):
     (tmp_path / "a.csv").write_text("x,y,day\n1,,2024-01-01\n2,NA,2024-01-02\n")
-    assert "Column 'y' in a.csv has no values" in refuse("fit", "a.csv", "--target", "y")
-    error = refuse("fit", "a.csv", "--target", "day")
+    assert "Column 'y' in a.csv has no values" in error_of("fit", "a.csv", "--target", "y")
+    error = error_of("fit", "a.csv", "--target", "day")
     assert "must be numeric, text or boolean; column 'day' in a.csv has type date32" in error
-    assert "no columns left" in refuse("fit", "a.csv", "--target", "x", "--ignore", "y", "--ignore", "day")
+    assert "no columns left" in error_of("fit", "a.csv", "--target", "x", "--ignore", "y", "--ignore", "day")
 
 
-def test_the_error_for_a_column_of_dates_gives_a_remedy(refuse, tmp_path):
+def test_the_error_for_a_column_of_dates_gives_a_remedy(error_of, tmp_path):
     for first, second in (("2024-01-01", "2024-01-02"), ("31/12/2023", "1/1/2024"), ("12:30:00", "12:31:00")):
         (tmp_path / "a.csv").write_text(f"x,day\n1,\n1,{first}\n2,{second}\n")
-        error = refuse("fit", "a.csv", "--target", "x", "--method", "ols")
+        error = error_of("fit", "a.csv", "--target", "x", "--method", "ols")
         assert f"Column 'day' in a.csv contains dates or times, such as {first}" in error
         assert "--ignore 'day'" in error
 
 
-def test_the_error_for_an_infinite_target_contains_its_row(refuse, tmp_path):
+def test_the_error_for_an_infinite_target_contains_its_row(error_of, tmp_path):
     (tmp_path / "a.csv").write_text("x,price\n1,\n2,1.5\n3,inf\n")
-    assert "Column 'price' in a.csv is infinite in row 3" in refuse(
+    assert "Column 'price' in a.csv is infinite in row 3" in error_of(
         "fit", "a.csv", "--target", "price", "--method", "ols"
     )
 
@@ -152,34 +152,34 @@ def test_the_row_index_of_pandas_is_not_a_feature(run, table):
         assert list(names) == ["id", "size", "kind", "expensive"]
 
 
-def test_a_numeric_column_with_one_word_gives_an_error_unless_it_is_categorical(run, refuse, tmp_path):
+def test_a_numeric_column_with_one_word_gives_an_error_unless_it_is_categorical(run, error_of, tmp_path):
     """Otherwise each number would become a category, or a class of the target."""
     lines = [f"{i},{i % 7}" for i in range(40)]
     (tmp_path / "a.csv").write_text("\n".join(["area,price", *lines, "unknown,3", "3,expensive"]))
     command = ("fit", "a.csv", "--method", "constant", "--target")
     for target, entry in (("price", "expensive"), ("area", "unknown")):
-        error = refuse(*command, target)
+        error = error_of(*command, target)
         assert f"Column {target!r} in a.csv is numeric except for entries such as {entry!r}" in error
-    assert "Column 'area' in a.csv is numeric except" in refuse(*command, "price", "--classify")
+    assert "Column 'area' in a.csv is numeric except" in error_of(*command, "price", "--classify")
     allowed = run(*command, "price", "--classify", "--category", "area")
     assert allowed.exit_code == 0, allowed.output
     assert load_model("model.stablemiss").encoder_.kinds == ["categories"]
 
 
-def test_category_columns_must_be_text_in_parquet_but_not_in_csv(run, refuse, tmp_path):
+def test_category_columns_must_be_text_in_parquet_but_not_in_csv(run, error_of, tmp_path):
     table = pyarrow.table({"code": [1, 2] * 10, "y": np.arange(20.0)})
     write_table(table, tmp_path / "a.csv")
     write_table(table, tmp_path / "a.parquet")
     options = ("--target", "y", "--method", "ols", "--category", "code")
     assert run("fit", "a.csv", *options).exit_code == 0
     assert run("predict", "model.stablemiss", "a.csv").exit_code == 0
-    assert "Column 'code' in a.parquet has type int64; --category needs text" in refuse(
+    assert "Column 'code' in a.parquet has type int64; --category needs text" in error_of(
         "fit", "a.parquet", *options
     )
 
 
-def test_a_fit_that_fails_does_not_change_an_existing_model(run, refuse, houses, tmp_path):
+def test_a_fit_that_fails_does_not_change_an_existing_model(run, error_of, houses, tmp_path):
     run("fit", houses, "--target", "price", "--method", "constant")
     before = (tmp_path / "model.stablemiss").read_bytes()
-    refuse("fit", houses, "--target", "price", "--method", "olz")
+    error_of("fit", houses, "--target", "price", "--method", "olz")
     assert (tmp_path / "model.stablemiss").read_bytes() == before

@@ -48,17 +48,17 @@ def test_columns_may_be_in_any_order(run, model, table, tmp_path):
     assert (tmp_path / "a_out.csv").read_bytes() == (tmp_path / "b_out.csv").read_bytes()
 
 
-def test_absent_columns_give_an_error_unless_allowed(run, refuse, model, tmp_path):
+def test_absent_columns_give_an_error_unless_allowed(run, error_of, model, tmp_path):
     (tmp_path / "new.csv").write_text("size\n1.0\n")
-    error = refuse("predict", model, "new.csv")
+    error = error_of("predict", model, "new.csv")
     assert "'kind'" in error
     assert "--allow-missing-columns" in error
     assert run("predict", model, "new.csv", "--allow-missing-columns").exit_code == 0
 
 
-def test_a_table_without_any_known_column_gives_an_error(refuse, model, tmp_path):
+def test_a_table_without_any_known_column_gives_an_error(error_of, model, tmp_path):
     (tmp_path / "new.csv").write_text("height\n1.0\n")
-    error = refuse("predict", model, "new.csv", "--allow-missing-columns")
+    error = error_of("predict", model, "new.csv", "--allow-missing-columns")
     assert "none of the columns that the model was fitted with: size, kind." in error
 
 
@@ -92,16 +92,16 @@ def test_a_categorical_column_stays_categorical_if_its_new_entries_look_like_num
     )
 
 
-def test_a_non_numeric_entry_in_a_numeric_column_gives_an_error(refuse, model, tmp_path):
+def test_a_non_numeric_entry_in_a_numeric_column_gives_an_error(error_of, model, tmp_path):
     (tmp_path / "new.csv").write_text("size,kind\n1.5,flat\nunknown,flat\n")
-    error = refuse("predict", model, "new.csv")
+    error = error_of("predict", model, "new.csv")
     assert "Column 'size' in new.csv must be numeric, as in training; got 'unknown'" in error
 
 
-def test_the_error_without_pyarrow_says_how_to_install_it(refuse, model, houses, monkeypatch):
+def test_the_error_without_pyarrow_says_how_to_install_it(error_of, model, houses, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for command in (("predict", model, houses), ("fit", houses, "--target", "price")):
-        assert 'needs pyarrow; install with: pip install "stablemiss[files]"' in refuse(*command)
+        assert 'needs pyarrow; install with: pip install "stablemiss[files]"' in error_of(*command)
 
 
 def test_a_model_fitted_on_an_array_matches_columns_by_position(run, tmp_path):
@@ -113,30 +113,30 @@ def test_a_model_fitted_on_an_array_matches_columns_by_position(run, tmp_path):
     np.testing.assert_allclose(written, [3.0], atol=0.1)
 
 
-def test_invalid_arguments_give_an_error_and_nothing_is_written(refuse, run, model, houses, tmp_path):
+def test_invalid_arguments_give_an_error_and_nothing_is_written(error_of, run, model, houses, tmp_path):
     (tmp_path / "broken").write_bytes((tmp_path / model).read_bytes()[:-20])
     (tmp_path / "words.csv").write_text("size,kind\nlarge,flat\n")
-    assert "no model file absent" in refuse("predict", "absent", houses)
-    assert "no file absent.csv" in refuse("predict", model, "absent.csv")
-    assert "broken" in refuse("predict", "broken", houses)
-    assert "houses.csv" in refuse("predict", "houses.csv", houses)
-    assert "does not exist; create it" in refuse("predict", model, houses, "--output", "no/out.csv")
-    assert "must end in .csv" in refuse("predict", model, houses, "--output", "out.xlsx")
-    assert "'size'" in refuse("predict", model, "words.csv")
+    assert "no model file absent" in error_of("predict", "absent", houses)
+    assert "no file absent.csv" in error_of("predict", model, "absent.csv")
+    assert "broken" in error_of("predict", "broken", houses)
+    assert "houses.csv" in error_of("predict", "houses.csv", houses)
+    assert "does not exist; create it" in error_of("predict", model, houses, "--output", "no/out.csv")
+    assert "must end in .csv" in error_of("predict", model, houses, "--output", "out.xlsx")
+    assert "'size'" in error_of("predict", model, "words.csv")
     assert not list(tmp_path.glob("*predictions*"))
     assert not list(tmp_path.glob("*out*"))
 
 
-def test_a_regression_model_has_no_class_probabilities(run, refuse, houses):
+def test_a_regression_model_has_no_class_probabilities(run, error_of, houses):
     run("fit", houses, "--target", "price", "--method", "constant")
-    assert "no class probabilities" in refuse("predict", "model.stablemiss", houses, "--probabilities")
+    assert "no class probabilities" in error_of("predict", "model.stablemiss", houses, "--probabilities")
 
 
-def test_an_existing_output_is_replaced_only_if_the_command_succeeds(run, refuse, model, houses, tmp_path):
+def test_an_existing_output_is_replaced_only_if_the_command_succeeds(run, error_of, model, houses, tmp_path):
     run("predict", model, houses)
     before = (tmp_path / "predictions.csv").read_bytes()
     (tmp_path / "words.csv").write_text("size,kind\nlarge,flat\n")
-    refuse("predict", model, "words.csv")
+    error_of("predict", model, "words.csv")
     assert (tmp_path / "predictions.csv").read_bytes() == before
     write_table(pyarrow.table({"size": [1.0], "kind": ["flat"]}), tmp_path / "one.csv")
     run("predict", model, "one.csv")

@@ -18,11 +18,11 @@ def computed():
 @pytest.fixture
 def store(tmp_path, computed):
     (tmp_path / "results").mkdir()
-    made = Store(tmp_path / "results" / "quick.jsonl")
-    with made.appending() as append:
+    store = Store(tmp_path / "results" / "quick.jsonl")
+    with store.appending() as append:
         for record in computed:
             append(record)
-    return made
+    return store
 
 
 ASKED = ("--budget", "quick", "--folder", "results", "--output", "page.html")
@@ -60,16 +60,16 @@ def test_records_with_different_settings_are_skipped_and_counted(run, store, com
         (["--docs", "bare.md"], "bare.md must contain the line"),
     ],
 )
-def test_mistakes_are_one_sentence_and_nothing_is_written(refuse, store, tmp_path, arguments, facts):
+def test_invalid_arguments_give_an_error_and_nothing_is_written(error_of, store, tmp_path, arguments, facts):
     (tmp_path / "bare.md").write_text("# Nothing here\n")
     settings = dict(zip(ASKED[::2], ASKED[1::2], strict=True))
     settings |= dict(zip(arguments[::2], arguments[1::2], strict=True))
-    assert facts in refuse("report", *(word for pair in settings.items() for word in pair))
+    assert facts in error_of("report", *(word for pair in settings.items() for word in pair))
     assert not (tmp_path / "page.html").exists()
     assert (tmp_path / "bare.md").read_text() == "# Nothing here\n"
 
 
-def test_a_damaged_file_is_named_with_its_line(refuse, store):
+def test_the_error_for_a_damaged_file_contains_the_line(error_of, store):
     with store.path.open("a") as file:
         file.write("not a record\n")
-    assert "Line 5 of" in refuse("report", *ASKED)
+    assert "Line 5 of" in error_of("report", *ASKED)

@@ -1,9 +1,9 @@
-"""`stablemiss reproduce`: a table in the terminal, records in a folder, one sentence for mistakes."""
+"""`stablemiss reproduce` prints tables, stores records, and gives one-line errors."""
 
 from stablemiss.results import Store
 
 
-def test_it_prints_the_table_and_stores_the_records(run, tmp_path):
+def test_the_table_is_printed_and_the_records_are_stored(run, tmp_path):
     result = run("reproduce", "table6", "--budget", "quick", "--folder", "records", "--method", "ols")
     assert result.exit_code == 0, result.output
     assert "Table 6" in result.stdout
@@ -13,7 +13,7 @@ def test_it_prints_the_table_and_stores_the_records(run, tmp_path):
     assert {record.label for record in records} == {"ols", "constant", "linear", "optimal"}
 
 
-def test_mistakes_are_one_sentence_and_leave_no_folder(refuse, tmp_path):
+def test_invalid_arguments_give_an_error_and_create_no_folder(error_of, tmp_path):
     for arguments, facts in {
         ("table99",): "got 'table99'",
         ("table5",): "table5 needs road networks",
@@ -21,12 +21,12 @@ def test_mistakes_are_one_sentence_and_leave_no_folder(refuse, tmp_path):
         ("table1", "--backend", "spark"): "got 'spark'",
         ("table1", "--method", "magic"): "got 'magic'",
     }.items():
-        assert facts in refuse("reproduce", *arguments, "--folder", "records")
+        assert facts in error_of("reproduce", *arguments, "--folder", "records")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_a_file_is_refused(refuse, tmp_path):
+def test_a_file_as_folder_gives_an_error(error_of, tmp_path):
     (tmp_path / "records").write_text("mine")
     call = ("reproduce", "table6", "--budget", "quick", "--folder", "records", "--method", "ols")
-    assert "records" in refuse(*call)
+    assert "records" in error_of(*call)
     assert (tmp_path / "records").read_text() == "mine"

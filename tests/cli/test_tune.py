@@ -45,17 +45,17 @@ def test_a_study_of_a_classifier_can_be_continued(run, houses, tmp_path):
     assert (tmp_path / "study.journal").read_bytes() == after
 
 
-def test_invalid_arguments_give_an_error(run, refuse, houses, tmp_path):
+def test_invalid_arguments_give_an_error(run, error_of, houses, tmp_path):
     command = ("tune", houses, "--target", "price")
-    assert "no file absent.csv" in refuse("tune", "absent.csv", "--target", "price")
-    assert "no column 'prize'" in refuse("tune", houses, "--target", "prize")
-    assert "method must be one of" in refuse(*command, "--method", "olz")
-    assert "'constant' has no default search space" in refuse(*command, "--method", "constant")
-    assert "does not exist; create it" in refuse(*command, "--out", "no/params.json")
-    assert "is not a study created by tune" in refuse(*command, "--study", houses)
-    assert "'trees'" in refuse(*command, "--params", '{"trees": 1}')
+    assert "no file absent.csv" in error_of("tune", "absent.csv", "--target", "price")
+    assert "no column 'prize'" in error_of("tune", houses, "--target", "prize")
+    assert "method must be one of" in error_of(*command, "--method", "olz")
+    assert "'constant' has no default search space" in error_of(*command, "--method", "constant")
+    assert "does not exist; create it" in error_of(*command, "--out", "no/params.json")
+    assert "is not a study created by tune" in error_of(*command, "--study", houses)
+    assert "'trees'" in error_of(*command, "--params", '{"trees": 1}')
     run(*command, *FAST, "--trials", 1, "--study", "study.journal")
-    error = refuse("tune", houses, "--target", "id", *FAST, "--study", "study.journal")
+    error = error_of("tune", houses, "--target", "id", *FAST, "--study", "study.journal")
     assert "study.journal belongs to another search, with fingerprint of table, target" in error
 
 

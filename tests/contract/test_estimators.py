@@ -42,10 +42,10 @@ def expected_failures(estimator):
     }
 
 
-# The checks' own tables cause this warning on purpose; scikit-learn's runner ignores it too.
+# The tables of the checks cause this warning on purpose; scikit-learn's runner ignores it too.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
-def test_scikit_learns_own_checks(estimator, check):
+def test_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
@@ -63,7 +63,7 @@ def draw(estimator, seed=0, n=40):
     return X, pd.Series(np.where(y > 0, "up", "down") if is_classifier(estimator) else y, name="price")
 
 
-def assert_refused(facts, call, *args, error=ValueError):
+def assert_raises(facts, call, *args, error=ValueError):
     """The call fails with a message that states all the facts, in any order."""
     with pytest.raises(error) as caught:
         call(*args)
@@ -81,25 +81,25 @@ def test_errors_about_training_tables_name_the_column_and_the_remedy(estimator):
         (["0 feature(s)", "minimum of 1", "check"], X[[]]),
     ]
     for facts, table in invalid:
-        assert_refused(facts, estimator.fit, table, y.head(len(table)))
+        assert_raises(facts, estimator.fit, table, y.head(len(table)))
     dates = X.assign(age=pd.Timestamp("2020-01-01"))
-    assert_refused(["date", "'age'", "days since"], estimator.fit, dates, y, error=TypeError)
-    assert_refused(["at least 2", "1 sample", "more rows"], estimator.fit, X.head(1), y.head(1))
+    assert_raises(["date", "'age'", "days since"], estimator.fit, dates, y, error=TypeError)
+    assert_raises(["at least 2", "1 sample", "more rows"], estimator.fit, X.head(1), y.head(1))
 
 
 def test_errors_about_targets_name_the_column_and_the_remedy(estimator):
     X, y = draw(estimator)
     incomplete = y.where(np.arange(40) != 3)
-    assert_refused(["missing", "1 of 40", "row 3", "'price'", "remove"], estimator.fit, X, incomplete)
+    assert_raises(["missing", "1 of 40", "row 3", "'price'", "remove"], estimator.fit, X, incomplete)
     all_missing = incomplete.where(incomplete.isna())
-    assert_refused(["target", "missing", "check", "column"], estimator.fit, X, all_missing)
-    assert_refused(["40 rows", "39", "one target per row"], estimator.fit, X, y.head(39))
+    assert_raises(["target", "missing", "check", "column"], estimator.fit, X, all_missing)
+    assert_raises(["40 rows", "39", "one target per row"], estimator.fit, X, y.head(39))
     if is_classifier(estimator):
-        assert_refused(["at least 2 classes", "1 class", "'up'"], estimator.fit, X, ["up"] * 40)
+        assert_raises(["at least 2 classes", "1 class", "'up'"], estimator.fit, X, ["up"] * 40)
     else:
         infinite = y.where(np.arange(40) != 3, np.inf)
-        assert_refused(["inf", "row 3", "'price'", "remove"], estimator.fit, X, infinite)
-        assert_refused(["must be numeric", "classifier"], estimator.fit, X, ["up"] * 40)
+        assert_raises(["inf", "row 3", "'price'", "remove"], estimator.fit, X, infinite)
+        assert_raises(["must be numeric", "classifier"], estimator.fit, X, ["up"] * 40)
 
 
 def test_errors_about_tables_to_predict_name_the_estimator_or_the_column(estimator):
@@ -115,7 +115,7 @@ def test_errors_about_tables_to_predict_name_the_estimator_or_the_column(estimat
         (["0 sample(s)"], X.head(0)),
     ]
     for facts, table in invalid:
-        assert_refused(facts, estimator.predict, table)
+        assert_raises(facts, estimator.predict, table)
 
 
 @pytest.mark.parametrize("kind", [MissingRegressor, MissingClassifier])

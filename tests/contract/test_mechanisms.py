@@ -31,7 +31,7 @@ def _masks() -> np.ndarray:
     return rng.random((500, N_COLUMNS)) < rng.random((500, 1))
 
 
-# Each mechanism as a function of its level, and the nominal share of cells hidden at that level.
+# Each mechanism as a function of its level, and the nominal share of values hidden at that level.
 CASES: dict[str, tuple[Callable[[float], Mechanism], Callable[[float], float]]] = {
     "mcar_independent": (MCARIndependent, lambda level: 0.1125 + 0.775 * level),
     "mcar_window": (MCARWindow, lambda level: 0.1125 + 0.775 * level),
@@ -74,13 +74,13 @@ def _rng(seed: int) -> np.random.Generator:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", CASES)
 def test_the_empirical_rate_is_the_nominal_rate(name: str, seed: int) -> None:
-    """At every level the share of hidden cells lies within sampling error of the nominal rate."""
+    """At every level the share of hidden values lies within sampling error of the nominal rate."""
     make_mechanism, nominal_rate = CASES[name]
     X, rng = _table(seed), _rng(seed)
     mechanism = make_mechanism(0.5).fit(X, rng)
     for level in LEVELS:
         hidden_share = 1 - mechanism.at(level).draw(X, rng).mean(axis=1)
-        # Cells of a row depend on each other, so the row is the unit of the sampling error.
+        # Mask values of a row depend on each other, so the sampling error is computed over rows.
         error = hidden_share.std() / np.sqrt(N_ROWS)
         assert abs(hidden_share.mean() - nominal_rate(level)) < 5 * error + 1e-3
 
@@ -96,7 +96,7 @@ def test_the_same_seed_gives_the_same_mask_and_another_seed_another(make_mechani
     assert (draw(0) != draw(1)).any()
 
 
-def test_global_random_states_stay_untouched(make_mechanism: Callable) -> None:
+def test_global_random_states_are_unchanged(make_mechanism: Callable) -> None:
     X, rng = _table(0), _rng(0)
     numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
     make_mechanism(0.5).fit(X, rng).hide(X, rng)
@@ -104,8 +104,8 @@ def test_global_random_states_stay_untouched(make_mechanism: Callable) -> None:
     assert random.getstate() == python_state
 
 
-def test_hide_puts_nan_exactly_where_draw_says_hidden(make_mechanism: Callable) -> None:
-    """Other cells keep their value, X itself is not touched, and cells that were NaN stay NaN."""
+def test_hide_puts_nan_exactly_where_the_mask_of_draw_is_false(make_mechanism: Callable) -> None:
+    """Other values are unchanged, X itself is not modified, and values that were NaN stay NaN."""
     X = _table(0)
     X[_rng(5).random(X.shape) < 0.1] = np.nan
     before = X.copy()
@@ -137,7 +137,9 @@ def test_changing_the_level_and_back_gives_the_same_mechanism(make_mechanism: Ca
 
 @pytest.mark.parametrize("level", [0.0, 1.0])
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_level_zero_hides_nothing_and_level_one_all_cells_that_may_be_hidden(name: str, level: float) -> None:
+def test_level_zero_hides_nothing_and_level_one_hides_all_values_that_may_be_hidden(
+    name: str, level: float
+) -> None:
     X, rng = _table(0), _rng(0)
     mechanism = MECHANISMS[name](0.5).fit(X, rng).at(level)
     can_be_hidden = np.ones(N_COLUMNS, dtype=bool)
@@ -152,14 +154,14 @@ def test_the_order_of_the_reference_rows_is_irrelevant(make_mechanism: Callable)
     X = _table(0)
     shuffled = X[_rng(3).permutation(N_ROWS)]
     masks = [make_mechanism(0.5).fit(rows, _rng(0)).draw(X, _rng(1)) for rows in (X, shuffled)]
-    # Sums in another order differ by rounding, which may tip a cell in ten thousand.
+    # Rounding depends on the order of summation, which may change one mask value in ten thousand.
     assert (masks[0] != masks[1]).mean() < 1e-4
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ["mcar_independent", "mcar_window", "outage", "resampled"])
 def test_masks_of_value_blind_mechanisms_ignore_values_and_the_order_of_rows(name: str, seed: int) -> None:
-    """The share of hidden cells does not depend on the position of the row in a sorted table."""
+    """The share of hidden values does not depend on the position of the row in a sorted table."""
     rng = _rng(seed)
     X = np.sort(_table(seed), axis=0)
     mask = CASES[name][0](0.5).fit(X, rng).draw(X, rng)
@@ -197,7 +199,7 @@ def test_missing_and_constant_columns_and_few_rows_are_accepted(make_mechanism: 
     ],
 )
 @pytest.mark.parametrize("name", CASES)
-def test_tables_that_are_not_numeric_are_refused(name: str, X: object, message: str) -> None:
+def test_tables_that_are_not_numeric_raise(name: str, X: object, message: str) -> None:
     mechanism = CASES[name][0](0.5)
     with pytest.raises(ValueError, match=message):
         mechanism.draw(X, _rng(0))
@@ -208,7 +210,7 @@ def test_tables_that_are_not_numeric_are_refused(name: str, X: object, message: 
 
 
 @pytest.mark.parametrize("level", [-0.1, 1.5, 50, np.nan, "0.5"])
-def test_levels_outside_zero_to_one_are_refused(make_mechanism: Callable, level: object) -> None:
+def test_levels_outside_zero_to_one_raise(make_mechanism: Callable, level: object) -> None:
     with pytest.raises(ValueError, match=r"level.* 0 .*1"):
         make_mechanism(level)
     with pytest.raises(ValueError, match=r"level.* 0 .*1"):

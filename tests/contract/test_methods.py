@@ -84,7 +84,7 @@ def test_outputs_are_finite_and_have_one_row_per_sample(method, kind):
 
 
 @BOTH_TASKS
-def test_the_same_seed_gives_the_same_result_and_global_random_states_stay_untouched(method, kind):
+def test_the_same_seed_gives_the_same_result_and_global_random_states_are_unchanged(method, kind):
     data, task = draw(kind)
 
     def states():
@@ -194,7 +194,7 @@ def test_an_easy_target_is_predicted_better_than_by_the_constant(name, kind):
 
 
 @pytest.mark.parametrize("name", in_one_process(name for name in METHODS if METHODS[name].brief))
-def test_with_default_parameters_too(name):
+def test_an_easy_target_is_predicted_better_than_by_the_constant_with_default_parameters(name):
     loss, constant_loss = losses_on_new_rows(METHODS[name](), "regression", n=200)
     assert loss < 0.5 * constant_loss
 

@@ -18,7 +18,7 @@ def draw(seed, n=400, d=10):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mechanisms_have_the_promised_rates(seed):
+def test_mechanisms_have_the_documented_rates(seed):
     X, y = draw(seed, n=4000)
     rng = np.random.default_rng(seed)
     suite = shift_suite(X, y, rng)
@@ -51,13 +51,13 @@ def test_regret_is_the_error_over_that_of_the_retrained_reference_minus_one():
     models = {"boosting": MissingRegressor(Boosting(), random_state=0, on_unseen_missing="ignore")}
     records = score_under_suite(X, y, models, "toy", seed=0)
     assert len(records) == 11
-    error, found = errors(records), regret(records)["boosting"]
-    assert len(found) == 10
-    for mechanism, value in found.items():
+    error, regrets = errors(records), regret(records)["boosting"]
+    assert len(regrets) == 10
+    for mechanism, value in regrets.items():
         assert value == pytest.approx(error["boosting", mechanism] / error[REFERENCE, mechanism] - 1)
     # The same method, rows and masks as the reference: nothing can differ under "train".
-    assert found[TRAIN] == 0
-    assert max(found.values()) > 0.03
+    assert regrets[TRAIN] == 0
+    assert max(regrets.values()) > 0.03
     assert errors(score_under_suite(X, y, models, "toy", seed=0)) == error
 
 
@@ -75,10 +75,10 @@ def test_classifiers_of_other_libraries_are_scored_by_log_loss():
     assert error["sklearn", "clean"] < 0.5 * error["constant", "clean"]
 
 
-def test_regressors_beside_classifiers_and_unknown_mechanisms_are_refused():
+def test_mixing_regressors_and_classifiers_and_unknown_mechanisms_raise():
     X, y = draw(0, n=50)
     both = {"a": MissingRegressor(QUICK), "b": MissingClassifier(QUICK)}
     with pytest.raises(ValueError, match="all regressors or all classifiers"):
         score_under_suite(X, y, both, "toy")
-    with pytest.raises(ValueError, match="got gone"):
-        score_under_suite(X, y, {"a": MissingRegressor(QUICK)}, "toy", mechanisms=["gone"])
+    with pytest.raises(ValueError, match="got typo"):
+        score_under_suite(X, y, {"a": MissingRegressor(QUICK)}, "toy", mechanisms=["typo"])

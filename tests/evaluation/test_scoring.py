@@ -18,9 +18,9 @@ def data():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     y = X.sum(axis=1)
-    dead = X.copy()
-    dead[:, 0] = np.nan
-    return X, y, TestSets({CLEAN: X, OUTAGE: dead}, y)
+    without_first = X.copy()
+    without_first[:, 0] = np.nan
+    return X, y, TestSets({CLEAN: X, OUTAGE: without_first}, y)
 
 
 def test_a_model_is_fitted_once_and_scored_under_every_setting(data):
@@ -39,7 +39,7 @@ def test_a_model_is_fitted_once_and_scored_under_every_setting(data):
     assert fits == [300]
     assert [(score.mechanism, score.level) for score in result.scores] == [("clean", None), ("outage", 0.5)]
     assert result.metric == "rmse"
-    # A dead column that is filled with zero costs its root mean square.
+    # If a missing column is filled with zero, the error is the root mean square of the column.
     assert result.scores[0].error == pytest.approx(0, abs=1e-9)
     assert result.scores[1].error == pytest.approx(np.sqrt(np.mean(X[:, 0] ** 2)))
     assert result.predict_seconds == pytest.approx(sum(score.predict_seconds for score in result.scores))
@@ -67,12 +67,13 @@ def test_progress_is_updated_after_each_setting(data):
     assert updates == [(1, "tested under clean"), (2, "tested under outage")]
 
 
-def test_predictions_that_are_not_finite_are_an_error(data):
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+def test_predictions_that_are_not_finite_or_too_large_raise(data, value):
     X, y, tests = data
 
     class Broken(LinearRegression):
         def predict(self, X):
-            return np.full(len(X), np.nan)
+            return np.full(len(X), value)
 
     with pytest.raises(FloatingPointError, match="not finite"):
         fit_and_score(Broken(), X, y, tests)

@@ -1,4 +1,4 @@
-"""Our results beside the paper's."""
+"""Comparison of our results with the published ones."""
 
 from statistics import stdev
 
@@ -7,7 +7,7 @@ import pytest
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.comparison import compare
 from stablemiss.experiments.published import read_published
-from stablemiss.experiments.tables import EIGHT, TABLES
+from stablemiss.experiments.tables import PAPER_METHODS, TABLES
 from stablemiss.results import Record, Score
 
 STANDARD = BUDGETS["standard"]
@@ -44,12 +44,12 @@ def table():
     return compare(TABLES["table1"], rows, STANDARD)
 
 
-def test_gaps_are_means_over_instances_with_their_spread(table):
-    own = cell(table, "stablemiss")
-    assert own.gap == pytest.approx((2 + 3) / 2)
-    assert own.spread == pytest.approx(stdev([2, 3]))
-    assert own.share == pytest.approx((0.2 + 0.15) / 2)
-    assert own.rmse == 17.5
+def test_gaps_are_means_and_standard_deviations_over_instances(table):
+    stablemiss = cell(table, "stablemiss")
+    assert stablemiss.gap == pytest.approx((2 + 3) / 2)
+    assert stablemiss.spread == pytest.approx(stdev([2, 3]))
+    assert stablemiss.share == pytest.approx((0.2 + 0.15) / 2)
+    assert stablemiss.rmse == 17.5
     assert table.references[4].rmse == 15.0
     assert table.instances[4] == (0, 1)
 
@@ -72,7 +72,8 @@ def test_best_second_and_worse_than_a_constant_are_marked(table):
     assert not cell(table, "ols").is_worse_than_constant
     # Partial VAE was not run.
     assert cell(table, "partial_vae") is None
-    # Published DWR at 50% has 1.7 times its Optimal's RMSE; our constant has 40 / 16 = 2.5 times linear's.
+    # The published RMSE of DWR at 50% is 1.7 times that of Optimal; our constant has 40 / 16 = 2.5 times that
+    # of linear.
     assert cell(table, "dwr").published_is_worse_than_constant is False
 
 
@@ -81,10 +82,10 @@ def test_published_prices_are_compared_with_the_standard_deviation_of_all_sales(
     house = {"dataset": "house_sales", "test_level": 0.9}
     rows = [record("constant", 60.0, **house), record("dwr", 30.0, **house)]
     rows += [record("stablemiss", 29.0, train_level=0.9, **house), record("stablemiss", 29.0, **house)]
-    found = compare(TABLES["table3"], rows, STANDARD)
-    # The paper's reference itself is printed with 48.2 at 90%.
-    assert found.references[8].published_is_worse_than_constant is True
-    assert cell(found, "dwr", 0.9).published_is_worse_than_constant is True
+    comparison = compare(TABLES["table3"], rows, STANDARD)
+    # The published RMSE of the reference itself is 48.2 at 90%.
+    assert comparison.references[8].published_is_worse_than_constant is True
+    assert cell(comparison, "dwr", 0.9).published_is_worse_than_constant is True
 
 
 def test_methods_are_compared_over_the_instances_that_all_have():
@@ -95,26 +96,26 @@ def test_methods_are_compared_over_the_instances_that_all_have():
         record("ols", 110.0),
         record("ols", 330.0, 1),
     ]
-    found = compare(TABLES["table1"], [*rows, record("dwr", 112.0)], STANDARD)
-    assert [cell(found, label).gap for label in ("ols", "dwr")] == [10.0, 12.0]
-    assert cell(found, "ols").mark == "best"
-    assert found.instances[4] == (0,)
+    comparison = compare(TABLES["table1"], [*rows, record("dwr", 112.0)], STANDARD)
+    assert [cell(comparison, label).gap for label in ("ols", "dwr")] == [10.0, 12.0]
+    assert cell(comparison, "ols").mark == "best"
+    assert comparison.instances[4] == (0,)
 
 
-def test_failed_methods_leave_the_numbers_of_the_others():
-    """No instance is shared by all methods: those that most have are compared."""
+def test_a_failed_method_does_not_remove_the_results_of_others():
+    """If no instance is shared by all methods, those of the largest number of methods are compared."""
     rows = [record(label, 10.0, i) for label in ("optimal", "ols", "boosting", "neumiss") for i in range(3)]
-    found = compare(TABLES["table1"], [*rows, record("dwr", 5.0), record("miwae", 5.0, 1)], STANDARD)
-    assert found.instances[4] == (0, 1)
-    assert cell(found, "dwr") is None
-    assert cell(found, "miwae") is None
+    comparison = compare(TABLES["table1"], [*rows, record("dwr", 5.0), record("miwae", 5.0, 1)], STANDARD)
+    assert comparison.instances[4] == (0, 1)
+    assert cell(comparison, "dwr") is None
+    assert cell(comparison, "miwae") is None
 
 
 def test_a_constant_with_fewer_instances_than_the_methods_is_not_compared():
     """Table 2 fits a constant at 10% to one instance; figure 2 has three."""
     rows = [record(label, 10.0, i, 0.1) for label in ("optimal", "stablemiss_full") for i in range(3)]
-    found = compare(TABLES["figure2"], [*rows, record("constant", 1.0, 0, 0.1)], STANDARD)
-    assert cell(found, "stablemiss_full").is_worse_than_constant is False
+    comparison = compare(TABLES["figure2"], [*rows, record("constant", 1.0, 0, 0.1)], STANDARD)
+    assert cell(comparison, "stablemiss_full").is_worse_than_constant is False
 
 
 def test_differences_are_clear_if_their_interval_excludes_zero():
@@ -129,8 +130,8 @@ def test_differences_are_clear_if_their_interval_excludes_zero():
 
 def test_only_the_column_of_the_training_level_is_as_trained():
     rows = [record(label, 10.0, test_level=level) for label in ("optimal", "ols") for level in (0.1, 0.5)]
-    found = compare(TABLES["table1"], rows, STANDARD)
-    assert [cell(found, "ols", level).is_as_trained for level in (0.1, 0.5)] == [False, True]
+    comparison = compare(TABLES["table1"], rows, STANDARD)
+    assert [cell(comparison, "ols", level).is_as_trained for level in (0.1, 0.5)] == [False, True]
 
 
 def test_paired_differences_are_taken_on_the_same_rows(table):
@@ -144,7 +145,7 @@ def test_paired_differences_are_taken_on_the_same_rows(table):
 def test_agreement_is_the_rank_correlation_over_the_papers_methods():
     """Reversed gaps give −1; without all eight methods there is no correlation."""
     table1 = TABLES["table1"]
-    printed = {label: read_published("table1")[label, 0.5] for label in EIGHT}
+    printed = {label: read_published("table1")[label, 0.5] for label in PAPER_METHODS}
     for sign in (1, -1):
         rows = [record("optimal", 1.0), *(record(label, 2000 + sign * gap) for label, gap in printed.items())]
         assert compare(table1, rows, STANDARD).agreement[4] == pytest.approx(sign)
@@ -157,18 +158,20 @@ def test_instances_of_other_tables_are_ignored():
     assert compare(TABLES["table2"], rows, STANDARD).instances[0] == (0,)
 
 
-def test_failures_are_those_of_its_own_fits():
+def test_only_failures_of_the_fits_of_a_table_are_listed():
     rows = [record("dwr", 0, failure="no luck"), record("dwr", 0, train_level=0.1, failure="elsewhere")]
     failures = compare(TABLES["table1"], rows, STANDARD).failures
     assert [one.failure for one in failures] == ["no luck"]
-    in_place = record("stablemiss", 0, train_level=0.1, failure="in place", dataset="house_sales")
-    assert compare(TABLES["table3"], [in_place], STANDARD).failures[0].failure == "in place"
+    at_test_level = record(
+        "stablemiss", 0, train_level=0.1, failure="at the test level", dataset="house_sales"
+    )
+    assert compare(TABLES["table3"], [at_test_level], STANDARD).failures[0].failure == "at the test level"
 
 
-def test_house_prices_are_compared_with_stablemiss_trained_in_place():
+def test_house_prices_are_compared_with_stablemiss_trained_at_the_test_level():
     house = {"dataset": "house_sales"}
     rows = [record("stablemiss", 5.0, train_level=0.1, test_level=0.1, **house)]
     rows += [record("ols", 7.0, test_level=0.1, **house), record("stablemiss", 6.0, test_level=0.1, **house)]
-    found = compare(TABLES["table3"], rows, STANDARD)
-    assert cell(found, "ols", 0.1).gap == 2.0
-    assert cell(found, "stablemiss", 0.1).gap == 1.0
+    comparison = compare(TABLES["table3"], rows, STANDARD)
+    assert cell(comparison, "ols", 0.1).gap == 2.0
+    assert cell(comparison, "stablemiss", 0.1).gap == 1.0

@@ -1,4 +1,4 @@
-"""One run, one record."""
+"""Executing a run gives its record."""
 
 from dataclasses import replace
 
@@ -76,7 +76,9 @@ def test_a_budget_with_trials_searches_first(monkeypatch):
     assert record.failure is None
     assert record.config["class"] == "Boosting"
     assert calls == [2]
-    # A method without a search space is fitted as it is.
+    # The search is part of the time to fit.
+    assert record.fit_seconds + record.predict_seconds > 0.5 * record.seconds
+    # A method without a search space is fitted without a search.
     assert execute(replace(RUN, budget=searching)).failure is None
     assert calls == [2]
 

@@ -26,9 +26,10 @@ def problem(level=0.5, mechanism="mar", label="ols", dataset="gaussian_mix"):
 
 
 def test_all_labels_get_identical_rows():
-    one, other = problem(label="ols"), problem(label="anymask")
-    assert np.array_equal(one.X, other.X, equal_nan=True)
-    assert all(np.array_equal(one.tests.X[test], other.tests.X[test], equal_nan=True) for test in one.tests.X)
+    first, second = problem(label="ols"), problem(label="anymask")
+    assert np.array_equal(first.X, second.X, equal_nan=True)
+    for test, rows in first.tests.X.items():
+        assert np.array_equal(rows, second.tests.X[test], equal_nan=True)
 
 
 def test_only_the_level_differs_between_training_and_test():
@@ -42,8 +43,8 @@ def test_only_the_level_differs_between_training_and_test():
 def test_a_mechanism_is_the_same_in_all_tables():
     """Table 10 trains under MCAR and tests under the MAR of table 1."""
     shared = TestSetting("mar", 0.5)
-    one, other = (problem(mechanism=name).tests.X[shared] for name in ("mar", "mcar_window"))
-    assert np.array_equal(one, other, equal_nan=True)
+    first, second = (problem(mechanism=name).tests.X[shared] for name in ("mar", "mcar_window"))
+    assert np.array_equal(first, second, equal_nan=True)
 
 
 def house(instance=0, level=0.5, label="ols", budget="standard"):
@@ -51,7 +52,7 @@ def house(instance=0, level=0.5, label="ols", budget="standard"):
 
 
 def test_house_sales_are_split_once_for_each_instance(monkeypatch):
-    """90% to train, 5% to validate, 5% to test, whatever is fitted; here each row's target is its number."""
+    """90% of the rows are for training, 5% for validation, 5% for tests. Targets identify the rows."""
     n = 1000
     X = np.random.default_rng(0).normal(size=(n, 12))
     table = SimpleNamespace(X=X, y=np.arange(float(n)))
@@ -69,21 +70,21 @@ def test_house_sales_are_split_once_for_each_instance(monkeypatch):
 
 
 @pytest.mark.skipif("STABLEMISS_DATA" not in os.environ, reason="needs the house sales; set STABLEMISS_DATA")
-def test_prices_are_in_the_unit_and_have_the_spread_that_the_table_says():
+def test_prices_have_the_unit_and_the_standard_deviation_given_in_table_3():
     assert f"in {DOLLARS_PER_UNIT:,.0f} dollars" in TABLES["table3"].title
     assert np.std(load_house_sales().y) == pytest.approx(TABLES["table3"].target_sd, abs=0.005)
 
 
 @pytest.mark.parametrize("mechanism", ["mar", "mcar_window"])
 def test_the_optimal_predictor_has_the_smallest_error(mechanism):
-    found = problem(mechanism=mechanism)
-    for rows in found.tests.X.values():
+    drawn = problem(mechanism=mechanism)
+    for rows in drawn.tests.X.values():
         errors = [
-            np.mean((answer - found.tests.y) ** 2)
-            for answer in (
-                found.population.bayes(rows),
-                found.population.linear_bayes(rows),
-                np.full_like(found.tests.y, found.y.mean()),
+            np.mean((prediction - drawn.tests.y) ** 2)
+            for prediction in (
+                drawn.population.bayes(rows),
+                drawn.population.linear_bayes(rows),
+                np.full_like(drawn.tests.y, drawn.y.mean()),
             )
         ]
         assert errors == sorted(errors)

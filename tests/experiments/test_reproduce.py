@@ -1,4 +1,4 @@
-"""Interrupted runs continue where they ended; bad arguments are reported before any work."""
+"""Interrupted runs continue where they ended; invalid arguments raise before the first fit."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.comparison import compare
-from stablemiss.experiments.reproduce import Reproduction, current_records, progress_of
+from stablemiss.experiments.reproduce import Reproduction, current_records, incomplete_tables
 from stablemiss.experiments.tables import TABLES
 from stablemiss.results import Record, Store
 
@@ -65,7 +65,7 @@ def test_a_killed_run_that_is_started_again_ends_with_the_records_of_an_uninterr
     subprocess.run([*CALL, "--folder", str(whole)], check=True, capture_output=True)
     kill_after(killed, 1, jobs=1)
     path = killed / "quick.jsonl"
-    # As if it had been killed while writing.
+    # The incomplete line of a process that was killed while writing.
     path.write_bytes(path.read_bytes() + b'{"suite": "quick", "data')
     kill_after(killed, 3, jobs=2)
     subprocess.run([*CALL, "--folder", str(killed)], check=True, capture_output=True)
@@ -108,10 +108,10 @@ def test_records_with_different_settings_are_computed_again(store):
     assert next(one for one in table6().run(store) if one.label == "ols").settings == old.settings
     assert len(store.path.read_text().splitlines()) == len(records) + 1
     assert current_records(store, QUICK)[1] == 0
-    assert progress_of(records, QUICK)["table6"][0] == 4
+    assert incomplete_tables(records, QUICK)["table6"][0] == 4
 
 
-def test_absent_house_sales_are_reported_before_the_first_fit(store, monkeypatch):
+def test_missing_house_sales_raise_before_the_first_fit(store, monkeypatch):
     def absent():
         raise FileNotFoundError("There are no house sales.")
 
@@ -121,7 +121,7 @@ def test_absent_house_sales_are_reported_before_the_first_fit(store, monkeypatch
     assert store.records() == []
 
 
-def test_failures_are_run_again_only_if_asked(store):
+def test_failed_runs_are_executed_again_only_on_request(store):
     reproduction = table6()
     run = next(run for run in reproduction.runs if run.label == "ols")
     with store.appending() as append:
@@ -146,12 +146,12 @@ def test_failures_are_run_again_only_if_asked(store):
         ({"names": ["table1"], "methods": ["magic"]}, "constant, ols, .*got 'magic'"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, facts):
+def test_invalid_arguments_raise(arguments, facts):
     with pytest.raises(ValueError, match=facts):
         Reproduction(**arguments)
 
 
-def test_a_damaged_file_is_left_as_it_is(store):
+def test_a_damaged_file_raises_and_is_unchanged(store):
     store.path.write_text("not a record\n")
     with pytest.raises(ValueError, match=r"Line 1 of .* is not a result record"):
         table6().run(store)

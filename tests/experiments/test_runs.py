@@ -1,4 +1,4 @@
-"""Which runs are needed, and where each is tested."""
+"""The runs that tables need, and the tests of each run."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ def test_one_run_serves_all_tables_that_need_it():
     assert len(set(runs)) == 1
     at_50 = [*(TestSetting("mar", level) for level in LEVELS), TestSetting("mcar_window", 0.5)]
     assert list(runs[0].tests) == at_50
-    # Later instances only for the table that has them.
+    # Only table 1 has later instances.
     assert list(find("table1", "ols", 0.5, instance=2).tests) == at_50[:-1]
 
 
@@ -44,12 +44,12 @@ def test_no_run_is_planned_twice_and_the_standard_budget_has_624():
     assert len(set(keys)) == len(keys) == 624
 
 
-def test_chosen_labels_bring_their_references():
+def test_references_of_chosen_labels_are_run_too():
     labels = {run.label for run in plan_runs(["table1"], STANDARD, ["ols"])}
     assert labels == {"ols", "constant", "linear", "optimal"}
 
 
-def test_only_a_complete_record_with_the_same_settings_is_that_of_the_run():
+def test_a_run_is_done_by_a_failure_or_a_complete_record_with_the_same_settings():
     run = find("table2", "ols", 0.1)
     record = run.record(scores=tuple(Score(test.mechanism, test.level, 1.0) for test in run.tests))
     assert run.is_done_by(record)

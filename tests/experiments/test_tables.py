@@ -3,7 +3,15 @@
 import pytest
 
 from stablemiss.experiments.budgets import BUDGETS, LABELS, settings_of
-from stablemiss.experiments.tables import ABLATION, EIGHT, LINEAR, OPTIMAL, TABLES, UNAVAILABLE, demo_table
+from stablemiss.experiments.tables import (
+    ABLATION,
+    LINEAR,
+    OPTIMAL,
+    PAPER_METHODS,
+    TABLES,
+    UNAVAILABLE,
+    demo_table,
+)
 from stablemiss.methods import METHODS
 from stablemiss.missingness import LEVELS, MECHANISMS
 
@@ -11,7 +19,7 @@ STANDARD = BUDGETS["standard"]
 
 
 @pytest.mark.parametrize("table", [*TABLES.values(), demo_table()], ids=lambda table: table.name)
-def test_a_table_names_only_what_exists(table):
+def test_tables_refer_to_existing_methods_and_mechanisms(table):
     assert set(table.methods) <= {*LABELS, LINEAR}
     assert table.reference in {*LABELS, OPTIMAL}
     assert {table.train_mechanism, table.test_mechanism} <= set(MECHANISMS)
@@ -37,7 +45,7 @@ CAPTIONS = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_is_what_the_paper_s_caption_says(name):
+def test_a_table_agrees_with_its_caption_in_the_paper(name):
     data, train_mechanism, test_mechanism, trained, tested, n_instances = CAPTIONS[name]
     table = TABLES[name]
     assert (table.dataset, table.train_mechanism, table.test_mechanism) == (
@@ -45,18 +53,18 @@ def test_a_table_is_what_the_paper_s_caption_says(name):
         train_mechanism,
         test_mechanism,
     )
-    for levels, said in (
+    for levels, level in (
         ([column.train_level for column in table.columns], trained),
         ([column.test_level for column in table.columns], tested),
     ):
-        assert levels == (list(LEVELS) if said == ALL else [said] * len(LEVELS))
+        assert levels == (list(LEVELS) if level == ALL else [level] * len(LEVELS))
     assert table.n_instances == n_instances
     assert table.reference == ("stablemiss" if data == "house_sales" else OPTIMAL)
-    assert table.reference_in_place == (data == "house_sales")
-    assert set(table.methods) >= set(ABLATION if table.is_figure else EIGHT)
+    assert table.reference_at_test_level == (data == "house_sales")
+    assert set(table.methods) >= set(ABLATION if table.is_figure else PAPER_METHODS)
 
 
-def test_stablemiss_is_trained_as_the_paper_says_for_each_mechanism():
+def test_stablemiss_uses_the_terms_of_the_paper_for_each_mechanism():
     def terms(label, mechanism):
         return settings_of(label, mechanism, is_real=False, budget=STANDARD)[1]["decorrelate"]
 
@@ -74,17 +82,17 @@ def test_every_label_can_be_built_at_every_budget(budget, label):
         METHODS[name](**settings)
 
 
-def test_what_cannot_be_run_is_not_among_the_tables():
+def test_unavailable_tables_are_not_in_tables():
     assert not set(UNAVAILABLE) & set(TABLES)
 
 
-def test_the_demo_only_takes_mechanisms_under_which_its_reference_is_optimal():
+def test_the_demo_accepts_only_mechanisms_under_which_its_reference_is_optimal():
     assert demo_table("mcar_window", 0.3).title == "Gaussian-Mix under MCAR, trained at 30% missing"
     with pytest.raises(ValueError, match="must be one of mar, mcar_window, mcar_independent; got 'mnar'"):
         demo_table("mnar")
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.1, 10.0])
-def test_the_training_level_of_the_demo_is_a_share(level):
+def test_the_training_level_of_the_demo_must_be_between_0_and_1(level):
     with pytest.raises(ValueError, match="train_level must lie between 0 and 1"):
         demo_table(train_level=level)

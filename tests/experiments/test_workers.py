@@ -1,4 +1,4 @@
-"""The same records from any workers: processes of this machine, a Dask cluster, a Ray cluster."""
+"""Processes of this machine, Dask and Ray give the same records, and errors if a worker is lost."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from stablemiss.results import Store
 # Clusters of two processes at a time would compete for ports.
 pytestmark = pytest.mark.xdist_group("clusters")
 
-# Table 6 with two quick methods, in a process of its own: clusters leave threads and warnings behind.
+# Table 6 with two quick methods, in a separate process because clusters leave threads and warnings behind.
 CALL = [
     *(sys.executable, "-m", "stablemiss", "reproduce", "table6", "--budget", "quick"),
     *("--method", "ols", "--method", "neumiss"),
@@ -28,41 +28,41 @@ def outcomes(folder, *arguments):
         [*CALL, "--folder", str(folder), *arguments], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
-    found = sorted(Store(folder / "quick.jsonl").records(), key=lambda record: record.key)
-    return [record.outcome() for record in found]
+    results = sorted(Store(folder / "quick.jsonl").records(), key=lambda record: record.key)
+    return [record.outcome() for record in results]
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory):
-    return outcomes(tmp_path_factory.mktemp("alone"))
+def sequential(tmp_path_factory):
+    return outcomes(tmp_path_factory.mktemp("sequential"))
 
 
 @pytest.mark.slow
-def test_one_worker_and_two_give_the_same_records(alone, tmp_path):
-    assert len(alone) == 5
-    assert all(outcome["failure"] is None for outcome in alone)
-    assert outcomes(tmp_path, "--jobs", "2") == alone
+def test_one_worker_and_two_give_the_same_records(sequential, tmp_path):
+    assert len(sequential) == 5
+    assert all(outcome["failure"] is None for outcome in sequential)
+    assert outcomes(tmp_path, "--jobs", "2") == sequential
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_a_cluster_of_two_processes_gives_the_same_records(alone, tmp_path, backend):
+def test_a_cluster_of_two_processes_gives_the_same_records(sequential, tmp_path, backend):
     pytest.importorskip({"dask": "distributed", "ray": "ray"}[backend])
-    assert outcomes(tmp_path, "--jobs", "2", "--backend", backend) == alone
+    assert outcomes(tmp_path, "--jobs", "2", "--backend", backend) == sequential
 
 
 @pytest.mark.slow
-def test_a_running_scheduler_is_used(alone, tmp_path):
+def test_a_running_scheduler_is_used(sequential, tmp_path):
     """Two workers of a Dask cluster that the command did not start."""
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
-        assert outcomes(tmp_path, "--backend", "dask", "--scheduler", cluster.scheduler_address) == alone
+        assert outcomes(tmp_path, "--backend", "dask", "--scheduler", cluster.scheduler_address) == sequential
         # All five fits were executed there.
         with distributed.Client(cluster) as client:
             done = client.run_on_scheduler(
                 lambda dask_scheduler: {log[0] for log in dask_scheduler.transition_log if log[2] == "memory"}
             )
-        assert len(done) >= len(alone)
+        assert len(done) >= len(sequential)
 
 
 WHERE = """
@@ -80,7 +80,7 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["loky", "dask", "ray"])
-def test_two_other_processes_do_the_work(tmp_path, backend):
+def test_tasks_are_executed_in_two_other_processes(tmp_path, backend):
     if backend != "loky":
         pytest.importorskip({"dask": "distributed", "ray": "ray"}[backend])
     program = tmp_path / "program.py"
@@ -88,15 +88,15 @@ def test_two_other_processes_do_the_work(tmp_path, backend):
     done = subprocess.run(
         [sys.executable, str(program), backend], capture_output=True, text=True, timeout=120, check=False
     )
-    own, *others = done.stdout.split()
-    assert len(others) == 4, done.stderr
-    assert len(set(others)) == 2
-    assert own not in others
+    parent, *workers_used = done.stdout.split()
+    assert len(workers_used) == 4, done.stderr
+    assert len(set(workers_used)) == 2
+    assert parent not in workers_used
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_an_unreachable_scheduler_is_reported_and_nothing_is_written(tmp_path, backend):
+def test_an_unreachable_scheduler_gives_an_error_and_nothing_is_written(tmp_path, backend):
     pytest.importorskip({"dask": "distributed", "ray": "ray"}[backend])
     address = {"dask": "tcp://127.0.0.1:9", "ray": "127.0.0.1:9"}[backend]
     done = subprocess.run(
@@ -115,8 +115,8 @@ def test_an_unreachable_scheduler_is_reported_and_nothing_is_written(tmp_path, b
 
 
 @pytest.mark.slow
-def test_another_server_at_the_address_is_reported_too(monkeypatch):
-    """A server that does not answer as a scheduler does: the backends would wait for ever."""
+def test_a_server_that_is_not_a_scheduler_gives_an_error(monkeypatch):
+    """The backends would wait forever for the answer of such a server."""
     monkeypatch.setattr(workers, "TIMEOUT", 0.2)
     with create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
@@ -125,7 +125,7 @@ def test_another_server_at_the_address_is_reported_too(monkeypatch):
 
 
 @pytest.mark.slow
-def test_workers_of_several_threads_are_refused():
+def test_dask_workers_with_several_threads_raise():
     distributed = pytest.importorskip("distributed")
     threaded = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0")
     with (
@@ -136,7 +136,7 @@ def test_workers_of_several_threads_are_refused():
 
 
 @pytest.mark.slow
-def test_a_task_that_kills_its_dask_worker_is_reported(tmp_path):
+def test_a_task_that_kills_its_dask_worker_gives_an_error(tmp_path):
     pytest.importorskip("distributed")
     program = tmp_path / "program.py"
     program.write_text(
@@ -153,10 +153,10 @@ def test_a_task_that_kills_its_dask_worker_is_reported(tmp_path):
     assert "ChildProcessError: A worker was killed" in done.stderr
 
 
-def test_results_are_returned_as_they_are_ready():
-    found = Workers().map(abs, [-1, -2, -3])
-    assert next(found) == 1
-    assert sorted(found) == [2, 3]
+def test_results_are_returned_one_by_one():
+    results = Workers().map(abs, [-1, -2, -3])
+    assert next(results) == 1
+    assert sorted(results) == [2, 3]
 
 
 def die(_):
@@ -164,7 +164,7 @@ def die(_):
 
 
 @pytest.mark.slow
-def test_a_killed_worker_is_reported():
+def test_a_killed_worker_gives_an_error():
     with pytest.raises(ChildProcessError, match=r"A worker was killed.* Stored results are safe"):
         list(Workers(2).map(die, [1, 2]))
 
@@ -177,6 +177,6 @@ def test_a_killed_worker_is_reported():
         ((0,), "jobs must be at least 1; got 0"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, facts):
+def test_invalid_arguments_raise(arguments, facts):
     with pytest.raises(ValueError, match=facts):
         Workers(*arguments)

@@ -32,7 +32,7 @@ def rmse(predictor, task, values, mask, y):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_mask_augmentation_helps_if_a_column_vanishes_that_was_always_observed(seed):
+def test_mask_augmentation_helps_if_a_column_is_missing_that_was_always_observed(seed):
     values, mask, y = draw(seed)
     plain, task = fit(Boosting(n_trees=200), values, mask, y)
     augmented, _ = fit(Boosting(n_trees=200, masked_copies=4), values, mask, y)

@@ -42,7 +42,7 @@ def test_informative_columns_are_hidden_alone_more_often_than_others(seed):
     assert 0.3 < hidden[:, 5].mean() < hidden[:, 0].mean() < 0.6
 
 
-def test_columns_that_may_not_vanish_are_never_hidden():
+def test_columns_that_are_never_missing_are_never_hidden():
     may_vanish = np.array([True, False, True])
     for importance in (None, [1.0, 5.0, 1.0]):
         keep = MaskAugmentation.of([0, 1, 2], importance, may_vanish).draw(500, to_rng(0))
@@ -50,7 +50,7 @@ def test_columns_that_may_not_vanish_are_never_hidden():
         assert not keep[:, [0, 2]].all()
 
 
-def test_informative_columns_that_may_not_vanish_are_replaced_by_others():
+def test_informative_columns_that_are_never_missing_are_replaced_by_others():
     augmentation = MaskAugmentation.of(
         range(6), importance=[9, 9, 9, 1, 1, 1], may_vanish=[False] * 3 + [True] * 3
     )

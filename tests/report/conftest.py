@@ -10,7 +10,7 @@ from stablemiss.experiments.tables import TABLES
 from stablemiss.results import Record, Score
 
 LEVELS = (0.1, 0.5, 0.9)
-# Table 1, partly run: one method failed, many are missing.
+# RMSE at the three levels of Table 1. One method failed, and many were not run.
 RMSE = {
     "optimal": (100.0, 200.0, 400.0),
     "constant": (500.0, 500.0, 500.0),

@@ -20,9 +20,9 @@ NUMBER = re.compile(r"[−-]?\d[\d,]*(?:\.\d+)?")
 
 @pytest.fixture(scope="module")
 def records():
-    found, n_old = current_records(Store(ROOT / "paper" / "results" / "standard.jsonl"), STANDARD)
+    current, n_old = current_records(Store(ROOT / "paper" / "results" / "standard.jsonl"), STANDARD)
     assert n_old == 0, "Run: stablemiss reproduce all"
-    return found
+    return current
 
 
 def table_cells(page):

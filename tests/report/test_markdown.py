@@ -17,7 +17,7 @@ def to_markdown(records, budget=QUICK):
     return reproduction_markdown(summarise(records, budget))
 
 
-def test_tables_hold_our_gaps_and_the_published_ones_in_brackets(stored):
+def test_tables_contain_our_gaps_and_the_published_ones_in_brackets(stored):
     lines = to_markdown(stored).splitlines()
     place = lines.index("### Table 1: Gaussian-Mix under MAR, trained at 50% missing")
     assert "Instances here: 1." in lines[place + 2]
@@ -40,13 +40,13 @@ def test_the_overview_has_the_mean_share_of_every_table(complete):
     assert next(line for line in lines[place:] if line.startswith("| linear")).split(" | ")[3] == "–"
 
 
-def test_the_duels_count_columns_and_clear_tables(two_instances):
+def test_head_to_head_results_count_columns_and_clear_differences(two_instances):
     lines = to_markdown(two_instances, BUDGETS["standard"]).splitlines()
-    # Instance by instance OLS has 20 less, 30 more and 30 more: one column of three is lost.
+    # In each instance the RMSE of OLS is 20 lower, 30 higher and 30 higher than that of StableMiss.
     assert "| OLS | 2 of 3 | 0 | 0 | 1 |" in lines or "| OLS | 2 of 3 | 1 | 0 | 0 |" in lines
 
 
-def test_settings_stay_text(stored):
+def test_settings_are_escaped(stored):
     hostile = [replace(one, versions={"*x* <script>": END}) for one in stored]
     text = to_markdown(hostile)
     assert END not in text
@@ -65,7 +65,7 @@ def test_a_block_is_replaced_in_place_and_writing_twice_changes_nothing(tmp_path
 
 
 @pytest.mark.parametrize("text", ["", BEGIN, f"{END}\n{BEGIN}", f"{BEGIN}{END}{BEGIN}{END}"])
-def test_a_page_without_the_markers_is_refused_and_unchanged(tmp_path, text):
+def test_a_page_without_the_markers_raises_and_is_unchanged(tmp_path, text):
     page = tmp_path / "page.md"
     page.write_text(text)
     with pytest.raises(ValueError, match="must contain the line <!-- cost: begin -->"):

@@ -75,8 +75,8 @@ def test_the_standard_deviation_over_instances_is_shown(two_instances):
     assert [cell for cell in line[1:] if cell != "–"] == cells
 
 
-def test_failures_and_progress_are_shown_as_text(stored):
-    page = render_page(stored, QUICK, progress={"table1": (8, 17)})
+def test_failures_and_missing_runs_are_shown_as_text(stored):
+    page = render_page(stored, QUICK, incomplete={"table1": (8, 17)})
     assert "Failed: MIWAE, instance 0: ValueError: &lt;b&gt;no&lt;/b&gt; loss" in page
     assert "8 of 17 fits so far" in page
 
@@ -84,7 +84,7 @@ def test_failures_and_progress_are_shown_as_text(stored):
 @pytest.mark.parametrize(
     "name", ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</table>&amp;"]
 )
-def test_hostile_names_stay_text(stored, name):
+def test_html_in_records_is_escaped(stored, name):
     """Whatever a record contains, the page has the same elements."""
     hostile = [
         replace(one, finished=name, versions={name: name}, config={name: name} if one.config else {})
@@ -98,14 +98,14 @@ def demo_records(stored):
     return [replace(one, suite="demo", level=0.1) for one in stored]
 
 
-def test_the_demo_shows_one_table_with_a_plot_and_carries_its_records(stored):
+def test_the_demo_shows_one_table_with_a_plot_and_contains_its_records(stored):
     records = demo_records(stored)
     page = render_page(records, demo_budget(), demo=demo_table())
     assert "<h1>Gaussian-Mix under MAR, trained at 10% missing</h1>" in page
     assert page.count("<svg") == 1
     lines = Page(page, "demo").lines
     assert lines[0][:2] == ["tested at", "10%"]
-    link = next(found for tag, found in Page(page).tags if "download" in found)
+    link = next(attributes for _, attributes in Page(page).tags if "download" in attributes)
     text = base64.b64decode(link["href"].split(",")[1]).decode()
     assert [Record.from_json(line) for line in text.splitlines()] == records
 
@@ -118,7 +118,7 @@ def test_the_page_needs_no_other_files(stored):
         tags = Page(page).tags
         assert "script" not in {tag for tag, _ in tags}
         names = ("href", "src", "xlink:href")
-        addresses = [value for _, found in tags for name, value in found.items() if name in names]
+        addresses = [value for _, attributes in tags for name, value in attributes.items() if name in names]
         assert addresses
         assert all(address.startswith(("#", "data:")) for address in addresses)
         assert not re.search(r"url\((?!#)|@import", page)
@@ -138,7 +138,7 @@ def test_without_jinja2_the_error_says_how_to_install_it(stored, monkeypatch):
         render_page(stored, QUICK)
 
 
-def test_views_load_neither_torch_nor_scikit_learn(stored, tmp_path):
+def test_views_import_neither_torch_nor_scikit_learn(stored, tmp_path):
     """Neither at import nor while the page is rendered."""
     (tmp_path / "records.jsonl").write_text("".join(record.to_json() + "\n" for record in stored))
     script = (

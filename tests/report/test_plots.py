@@ -1,6 +1,7 @@
 import re
 
 import numpy as np
+import pytest
 
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.comparison import compare
@@ -33,3 +34,10 @@ def test_a_mask_has_a_square_for_every_observed_value():
     svg = mask_plot(mask)
     assert svg.count("h.9v.9h-.9z") == 3
     assert "3 rows of 2 columns" in svg
+
+
+def test_global_plot_settings_do_not_change(complete):
+    matplotlib = pytest.importorskip("matplotlib")
+    before = dict(matplotlib.rcParams)
+    gap_plot(compare(TABLES["figure2"], complete, STANDARD))
+    assert dict(matplotlib.rcParams) == before

@@ -4,12 +4,12 @@ from stablemiss.report.summary import summarise
 
 
 def test_statistics_of_a_small_table(stored):
-    found = statistics(summarise(stored, BUDGETS["quick"]))
+    values = statistics(summarise(stored, BUDGETS["quick"]))
     # At 10, 50 and 90% OLS has gaps 30, 60, 80, StableMiss 50, 30, 50, NeuMiss 40, 40, 120.
-    assert (found["wins.table1.all.ols"], found["wins.table1.all.stablemiss_unweighted"]) == (1, 1)
-    assert (found["wins.table1.eight.neumiss"], found["wins.table1.eight.stablemiss"]) == (1, 2)
-    assert (found["beaten.neumiss"], found["columns.neumiss"]) == (2, 3)
-    assert found["beaten_by.ols"] == 1
+    assert (values["wins.table1.all.ols"], values["wins.table1.all.stablemiss_unweighted"]) == (1, 1)
+    assert (values["wins.table1.eight.neumiss"], values["wins.table1.eight.stablemiss"]) == (1, 2)
+    assert (values["beaten.neumiss"], values["columns.neumiss"]) == (2, 3)
+    assert values["beaten_by.ols"] == 1
 
 
 def test_quotes_are_read_with_their_unit_and_compared_at_their_precision():
@@ -22,7 +22,7 @@ def test_quotes_are_read_with_their_unit_and_compared_at_their_precision():
 
 
 def test_every_statistic_of_a_complete_reproduction_is_defined(complete):
-    found = statistics(summarise(complete, BUDGETS["standard"]))
+    values = statistics(summarise(complete, BUDGETS["standard"]))
     for name in ("first.shift", "gap.published.same", "weights.mean", "figure2.full.last", "median.optimal"):
-        assert name in found
-    assert found["columns.shift"] + found["columns.same"] == 80
+        assert name in values
+    assert values["columns.shift"] + values["columns.same"] == 80

@@ -16,10 +16,10 @@ def test_only_tables_with_a_score_or_a_failure_are_shown(stored, complete):
 
 
 def test_records_of_other_budgets_are_ignored(stored):
-    other = [replace(record, suite="standard") for record in stored]
-    assert summarise([*stored, *other], QUICK) == summarise(stored, QUICK)
+    standard = [replace(record, suite="standard") for record in stored]
+    assert summarise([*stored, *standard], QUICK) == summarise(stored, QUICK)
     with pytest.raises(ValueError, match="stablemiss reproduce table1 --budget quick"):
-        summarise(other, QUICK)
+        summarise(standard, QUICK)
 
 
 def test_the_order_of_the_records_does_not_matter(complete):

@@ -1,4 +1,4 @@
-"""A record holds everything about a run, and survives a round trip through JSON."""
+"""A record contains everything about a run, and a round trip through JSON does not change it."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ RECORD = Record(
 )
 
 
-def test_a_record_survives_json():
+def test_a_record_is_unchanged_by_a_round_trip_through_json():
     assert Record.from_json(RECORD.to_json()) == RECORD
     assert "\n" not in replace(RECORD, failure="two\nlines").to_json()
 
@@ -32,7 +32,7 @@ def test_the_key_identifies_a_run():
     assert len({replace(RECORD, **change).key for change in (*changed, {"label": "x"})}) == 6
 
 
-def test_the_outcome_leaves_out_what_differs_between_executions():
+def test_the_outcome_excludes_fields_that_differ_between_executions():
     slow = replace(
         RECORD,
         fit_seconds=9.0,
@@ -44,7 +44,7 @@ def test_the_outcome_leaves_out_what_differs_between_executions():
     assert replace(RECORD, scores=()).outcome() != RECORD.outcome()
 
 
-def test_non_finite_numbers_are_refused():
+def test_non_finite_numbers_raise():
     with pytest.raises(ValueError, match="JSON compliant"):
         replace(RECORD, scores=(Score("mar", 0.5, float("nan")),)).to_json()
 
@@ -60,7 +60,7 @@ def test_non_finite_numbers_are_refused():
         ('"settings": {"n_rows": 100}', '"settings": 3'),
     ],
 )
-def test_a_line_that_is_not_a_record_is_refused(change):
+def test_a_line_that_is_not_a_record_raises(change):
     line = RECORD.to_json()
     assert change[0] in line
     with pytest.raises(ValueError, match="not a result record"):

@@ -16,18 +16,18 @@ def record(label, **fields):
 
 @pytest.fixture
 def store(tmp_path):
-    made = Store(tmp_path / "records.jsonl")
-    with made.appending() as append:
+    store = Store(tmp_path / "records.jsonl")
+    with store.appending() as append:
         append(record("a"))
         append(record("b"))
-    return made
+    return store
 
 
 def test_records_keep_their_order(store):
     assert store.records() == [record("a"), record("b")]
 
 
-def test_the_last_record_of_a_key_counts(store):
+def test_a_later_record_replaces_an_earlier_one_with_the_same_key(store):
     changed = record("a", settings={"seed": 7})
     with store.appending() as append:
         append(changed)
@@ -35,14 +35,18 @@ def test_the_last_record_of_a_key_counts(store):
 
 
 def test_a_failure_does_not_replace_a_success_with_the_same_settings(store):
-    other = record("b", failure="no luck", settings={"other": "settings"})
+    failed = record("b", failure="no luck", settings={"other": "settings"})
     with store.appending() as append:
         append(record("a", failure="no luck"))
-        append(other)
-    assert store.records() == [record("a"), other]
+        append(failed)
+    assert store.records() == [record("a"), failed]
 
 
-@pytest.mark.parametrize("cut", [1, 5, 40])
+# The last two cuts are after an inner closing brace.
+LINE = record("c").to_json()
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40, LINE.index("}") + 1, LINE.rindex("}", 0, -1) + 1])
 def test_an_incomplete_line_is_ignored_and_removed_by_the_next_writer(store, cut):
     whole = store.path.read_bytes()
     store.path.write_bytes(whole + record("c").to_json().encode()[:cut])
@@ -64,7 +68,7 @@ def test_an_incomplete_line_is_ignored_and_removed_by_the_next_writer(store, cut
         b"\n",
     ],
 )
-def test_a_damaged_file_is_named_and_left_as_it_is(store, damage):
+def test_a_damaged_file_raises_and_is_unchanged(store, damage):
     lines = store.path.read_bytes().splitlines(keepends=True)
     store.path.write_bytes(lines[0] + damage + lines[1])
     before = store.path.read_bytes()
@@ -75,8 +79,8 @@ def test_a_damaged_file_is_named_and_left_as_it_is(store, damage):
     assert store.path.read_bytes() == before
 
 
-def test_a_full_disk_loses_nothing_and_says_so(store):
-    """The system refuses to let the file grow, in the middle of a line."""
+def test_on_a_full_disk_earlier_records_are_kept(store):
+    """The limit of the file size is reached in the middle of a line."""
     before = store.path.read_bytes()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -90,10 +94,10 @@ def test_a_full_disk_loses_nothing_and_says_so(store):
 
 
 def test_only_one_process_appends_at_a_time(store):
-    other = (
+    program = (
         "import sys\nfrom stablemiss.results import Store\nwith Store(sys.argv[1]).appending():\n    pass\n"
     )
-    call = [sys.executable, "-c", other, str(store.path)]
+    call = [sys.executable, "-c", program, str(store.path)]
     with store.appending():
         busy = subprocess.run(call, capture_output=True, text=True, check=False)
     assert "BlockingIOError: Another process is writing to" in busy.stderr
@@ -101,7 +105,7 @@ def test_only_one_process_appends_at_a_time(store):
 
 
 @pytest.mark.parametrize("rest", [b"my notes", b"[1, 2]", b"{}"])
-def test_an_ending_that_no_writer_left_is_not_removed(store, rest):
+def test_an_ending_that_is_not_an_incomplete_record_raises_and_is_not_removed(store, rest):
     before = store.path.read_bytes() + rest
     store.path.write_bytes(before)
     with pytest.raises(ValueError, match=r"Line 3 of .* is not a result record"), store.appending():
@@ -121,10 +125,10 @@ def test_unicode_line_separators_within_a_record_are_kept(store):
     with store.appending() as append:
         append(record("c\u2028d\x85e"))
         append(record("f"))
-    assert [found.label for found in store.records()] == ["a", "b", "c\u2028d\x85e", "f"]
+    assert [stored.label for stored in store.records()] == ["a", "b", "c\u2028d\x85e", "f"]
 
 
-def test_non_finite_numbers_are_refused(store):
+def test_non_finite_numbers_raise(store):
     with pytest.raises(ValueError, match="JSON compliant"), store.appending() as append:
         append(record("c", fit_seconds=float("nan")))
     assert store.records() == [record("a"), record("b")]

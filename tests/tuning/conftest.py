@@ -8,10 +8,10 @@ from stablemiss.methods.constant import ConstantPredictor
 from stablemiss.tuning import Choice, Range
 
 
-class Shelf(Method):
+class ConstantHeight(Method):
     """Predicts the constant `height`, in standard deviations; 0 is optimal. Fails from `breaks_at` on."""
 
-    name = "shelf"
+    name = "constant_height"
     predictor = ConstantPredictor
     space = {"height": Range(-2.0, 2.0), "paint": Choice("white", (1, 2))}  # noqa: RUF012
     heights: list[float] = []  # noqa: RUF012
@@ -24,14 +24,14 @@ class Shelf(Method):
     def fit(self, train, valid, task, rng, progress):
         self.heights.append(self.height)
         if self.height >= self.breaks_at:
-            raise ArithmeticError(f"a shelf at {self.height}")
+            raise ArithmeticError(f"failure at height {self.height}")
         return ConstantPredictor(np.full(task.d_output, self.height))
 
 
 @pytest.fixture
-def shelf():
-    Shelf.heights.clear()
-    return Shelf
+def constant_height():
+    ConstantHeight.heights.clear()
+    return ConstantHeight
 
 
 @pytest.fixture

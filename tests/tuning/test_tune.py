@@ -103,8 +103,8 @@ def start_process(table, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_first_trial_is_the_initial_estimator_and_the_result_is_never_worse(table, shelf, seed):
-    tuned = tune(MissingRegressor(shelf(height=0.3)), *table, n_trials=12, random_state=seed)
+def test_the_first_trial_is_the_initial_estimator_and_the_result_is_never_worse(table, constant_height, seed):
+    tuned = tune(MissingRegressor(constant_height(height=0.3)), *table, n_trials=12, random_state=seed)
     first = tuned.trials[0]
     assert first.params == {"height": 0.3, "paint": "white"}
     assert [trial.is_initial for trial in tuned.trials] == [True] + [False] * 11
@@ -112,8 +112,8 @@ def test_the_first_trial_is_the_initial_estimator_and_the_result_is_never_worse(
     assert abs(tuned.params["height"]) < 0.8
 
 
-def test_initial_values_may_lie_outside_the_space(table, shelf):
-    tuned = tune(MissingRegressor(shelf(height=0.0, paint="none")), *table, n_trials=3)
+def test_initial_values_may_lie_outside_the_space(table, constant_height):
+    tuned = tune(MissingRegressor(constant_height(height=0.0, paint="none")), *table, n_trials=3)
     assert tuned.trials[0].params == {"height": 0.0, "paint": "none"}
     assert all(trial.params["paint"] in ("white", (1, 2)) for trial in tuned.trials[1:])
 
@@ -187,13 +187,13 @@ def test_nothing_is_printed_on_standard_error(table, capfd, tmp_path):
     assert capfd.readouterr().err == ""
 
 
-def test_a_resumed_search_equals_an_uninterrupted_one_and_repeats_no_trial(table, shelf, tmp_path):
+def test_a_resumed_search_equals_an_uninterrupted_one_and_repeats_no_trial(table, constant_height, tmp_path):
     path = tmp_path / "study.journal"
     for n_trials in (2, 5, 5, 13):
-        resumed = tune(MissingRegressor(shelf()), *table, n_trials=n_trials, study=path)
+        resumed = tune(MissingRegressor(constant_height()), *table, n_trials=n_trials, study=path)
         assert len(resumed.trials) == n_trials
-    assert len(shelf.heights) == 13
-    uninterrupted = tune(MissingRegressor(shelf()), *table, n_trials=13)
+    assert len(constant_height.heights) == 13
+    uninterrupted = tune(MissingRegressor(constant_height()), *table, n_trials=13)
     assert [trial.params for trial in resumed.trials] == [trial.params for trial in uninterrupted.trials]
     assert resumed.params == uninterrupted.params
 
@@ -211,11 +211,11 @@ def test_trials_become_records_that_a_store_keeps(table, tmp_path):
     assert store.records() == records
 
 
-def test_equal_hyper_parameters_are_fitted_once(table, shelf):
+def test_equal_hyper_parameters_are_fitted_once(table, constant_height):
     space = {"height": Choice(0.5, 1.0)}
-    tuned = tune(MissingRegressor(shelf()), *table, n_trials=20, space=space)
+    tuned = tune(MissingRegressor(constant_height()), *table, n_trials=20, space=space)
     assert len(tuned.trials) == 20
-    assert sorted(shelf.heights) == [0.5, 1.0]
+    assert sorted(constant_height.heights) == [0.5, 1.0]
     assert tuned.params["height"] == 0.5
 
 
@@ -271,38 +271,43 @@ def test_a_trial_whose_process_died_is_retried_once(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.0-0", "0.0-1", "2.0-0", "2.0-1"]
 
 
-def test_a_trial_that_raises_is_recorded_and_the_search_continues(table, shelf, tmp_path):
+def test_a_trial_that_raises_is_recorded_and_the_search_continues(table, constant_height, tmp_path):
     path = tmp_path / "study.journal"
     for _ in range(2):
-        tuned = tune(MissingRegressor(shelf(height=1.9, breaks_at=0.5)), *table, n_trials=12, study=path)
+        tuned = tune(
+            MissingRegressor(constant_height(height=1.9, breaks_at=0.5)), *table, n_trials=12, study=path
+        )
     failed = [trial for trial in tuned.trials if trial.loss is None]
     assert 0 < len(failed) < 12
-    assert failed[0].failure == "ArithmeticError: a shelf at 1.9"
+    assert failed[0].failure == "ArithmeticError: failure at height 1.9"
     assert tuned.params["height"] < 0.5
-    assert len(shelf.heights) == 12
+    assert len(constant_height.heights) == 12
 
 
-def test_a_loss_that_is_not_finite_is_a_failure(table, shelf):
-    tuned = tune(MissingRegressor(shelf(height=np.nan)), *table, n_trials=2)
+def test_a_loss_that_is_not_finite_is_a_failure(table, constant_height):
+    tuned = tune(MissingRegressor(constant_height(height=np.nan)), *table, n_trials=2)
     assert tuned.trials[0].failure == "the loss is nan"
 
 
-def test_if_all_trials_fail_the_error_contains_the_first_reason(table, shelf):
+def test_if_all_trials_fail_the_error_contains_the_first_reason(table, constant_height):
     with pytest.raises(
-        ValueError, match=r"None of 3 trials of 'shelf'.*first .*ArithmeticError: a shelf at 1\.0"
+        ValueError,
+        match=r"None of 3 trials of 'constant_height'.*first .*ArithmeticError: failure at height 1\.0",
     ):
-        tune(MissingRegressor(shelf(breaks_at=-9)), *table, n_trials=3)
+        tune(MissingRegressor(constant_height(breaks_at=-9)), *table, n_trials=3)
 
 
-def test_no_trial_starts_after_the_timeout(table, shelf, tmp_path):
-    with pytest.raises(ValueError, match="None of 0 trials of 'shelf' succeeded before the timeout"):
-        tune(MissingRegressor(shelf()), *table, timeout=0)
+def test_no_trial_starts_after_the_timeout(table, constant_height, tmp_path):
+    with pytest.raises(
+        ValueError, match="None of 0 trials of 'constant_height' succeeded before the timeout"
+    ):
+        tune(MissingRegressor(constant_height()), *table, timeout=0)
     path = tmp_path / "study.journal"
-    tune(MissingRegressor(shelf()), *table, n_trials=2, study=path)
-    assert len(tune(MissingRegressor(shelf()), *table, study=path, timeout=0).trials) == 2
+    tune(MissingRegressor(constant_height()), *table, n_trials=2, study=path)
+    assert len(tune(MissingRegressor(constant_height()), *table, study=path, timeout=0).trials) == 2
 
 
-def test_progress_reports_the_number_of_finished_trials(table, shelf):
+def test_progress_reports_the_number_of_finished_trials(table, constant_height):
     calls = []
 
     class Recorder(NullProgress):
@@ -315,8 +320,8 @@ def test_progress_reports_the_number_of_finished_trials(table, shelf):
         def finish(self):
             calls.append("end")
 
-    tune(MissingRegressor(shelf()), *table, n_trials=3, progress=Recorder())
-    assert calls == [("tuning shelf", 3), 1, 2, 3, "end"]
+    tune(MissingRegressor(constant_height()), *table, n_trials=3, progress=Recorder())
+    assert calls == [("tuning constant_height", 3), 1, 2, 3, "end"]
 
 
 @pytest.mark.parametrize(
@@ -357,15 +362,17 @@ def test_the_file_of_another_search_raises_and_is_unchanged(table, tmp_path, cha
     assert path.read_bytes() == before
 
 
-def test_order_of_names_and_lists_instead_of_tuples_do_not_matter(table, shelf, tmp_path):
+def test_order_of_names_and_lists_instead_of_tuples_do_not_matter(table, constant_height, tmp_path):
     """JSON has lists but no tuples."""
     path = tmp_path / "study.journal"
     space = {"height": Range(-2.0, 2.0), "paint": Choice((1, 2), "white")}
-    first = tune(MissingRegressor(shelf(paint=(1, 2))), *table, n_trials=4, space=space, study=path)
+    first = tune(MissingRegressor(constant_height(paint=(1, 2))), *table, n_trials=4, space=space, study=path)
     same_space = {"paint": Choice([1, 2], "white"), "height": Range(-2.0, 2.0)}
-    continued = tune(MissingRegressor(shelf(paint=[1, 2])), *table, n_trials=4, space=same_space, study=path)
+    continued = tune(
+        MissingRegressor(constant_height(paint=[1, 2])), *table, n_trials=4, space=same_space, study=path
+    )
     assert [trial.params for trial in continued.trials] == [trial.params for trial in first.trials]
-    new = tune(MissingRegressor(shelf(paint=[1, 2])), *table, n_trials=4, space=same_space)
+    new = tune(MissingRegressor(constant_height(paint=[1, 2])), *table, n_trials=4, space=same_space)
     assert [trial.params for trial in new.trials] == [trial.params for trial in first.trials]
     fixed = {"learning_rate": Range(1e-3, 1e-2)}
     path = tmp_path / "fixed.journal"

@@ -47,7 +47,7 @@ def reproduce(
     ] = None,
     retry_failed: Annotated[bool, typer.Option(help="Repeat fits that failed in an earlier run.")] = False,
 ) -> None:
-    """Run the paper's tables and figures, store records, and print our results beside the published ones."""
+    """Run tables and figures of the paper, store all records, and print results beside the published ones."""
     with plain_errors():
         from stablemiss.experiments.comparison import compare
         from stablemiss.experiments.reproduce import Reproduction

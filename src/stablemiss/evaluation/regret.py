@@ -40,9 +40,9 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng, is_classification: bool = Fals
     Parameters
     ----------
     X : (n, d) numbers
-        Training rows before values are removed; NaN where missing.
+        Training rows before values are hidden; NaN where already missing.
     y : (n,)
-        Their targets, from which the most informative columns are found.
+        Targets, used to find the most informative columns.
     rng : numpy Generator
         Chooses A and B and the mechanism of MAR.
     is_classification : bool, default=False
@@ -51,10 +51,16 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng, is_classification: bool = Fals
     Returns
     -------
     dict
-        "train": 30% of the values of A are missing. "clean": none. "heavier": 80% of A. "unseen light" and
-        "unseen heavy": 30% and 80% of B. "all 50" and "all 80": of all columns. "MAR": half of the values of
-        most columns, depending on the other columns. "window": half of the columns, adjacent to each other.
-        "informative outage": the most informative fifth of the columns, in every row.
+        Name → mechanism:
+
+        - "train": 30% of the values of A are missing,
+        - "clean": nothing is missing,
+        - "heavier": 80% of the values of A,
+        - "unseen light", "unseen heavy": 30% and 80% of the values of B,
+        - "all 50", "all 80": 50% and 80% of the values of all columns,
+        - "MAR": half of the values of most columns, depending on the values of the remaining ones,
+        - "window": in each row, half of the columns, adjacent to each other,
+        - "informative outage": the most informative fifth of the columns, in every row.
 
     Examples
     --------
@@ -88,10 +94,16 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng, is_classification: bool = Fals
 
 
 class ShiftedTable:
-    """A table split once, and its rows under every mechanism of the shift suite.
+    """A table split into training and test rows, each available under every mechanism of the shift suite.
 
-    The arguments are those of `score_under_suite`. `test_size` is the share of rows to test on; raising it
-    makes scores less noisy and leaves fewer rows to train on.
+    Parameters
+    ----------
+    X, y, seed
+        As in `score_under_suite`.
+    is_classification : bool
+        Whether y holds classes; the split is then stratified.
+    test_size : float, default=0.2
+        Share of rows to test on. Raising it makes scores less noisy and leaves fewer rows to train on.
     """
 
     def __init__(self, X: NDArray, y: NDArray, is_classification: bool, seed: int, test_size: float = 0.2):
@@ -109,11 +121,11 @@ class ShiftedTable:
         self.mechanisms = shift_suite(self._X_train, self.y_train, rng, is_classification)
 
     def X_train(self, name: str = TRAIN) -> NDArray:
-        """Training rows under a mechanism; the same random numbers for all of them."""
+        """Training rows under a mechanism. All mechanisms use the same random numbers."""
         return self.mechanisms[name].hide(self._X_train, np.random.default_rng(self._train_seed))
 
     def tests(self, names: Iterable[str]) -> TestSets:
-        """Test rows under some mechanisms; the same random numbers for all of them."""
+        """Test rows under the named mechanisms. All mechanisms use the same random numbers."""
 
         def masked(name: str) -> NDArray:
             return self.mechanisms[name].hide(self._X_test, np.random.default_rng(self._test_seed))
@@ -149,11 +161,12 @@ def score_under_suite(
     seed : int, default=0
         Fixes the split, the mechanisms and the masks.
     progress : Progress, default=None
+        Reports each fit. None reports nothing.
 
     Returns
     -------
     list of Record
-        For each test mechanism LightGBM retrained under it, then one record per model.
+        One record per test mechanism for LightGBM retrained under it, then one record per model.
 
     See Also
     --------
@@ -213,7 +226,7 @@ def regret(records: Iterable[Record]) -> dict[str, dict[str, float]]:
     Parameters
     ----------
     records : iterable of Record
-        Of one data set, as `score_under_suite` returns them. Regrets are averaged over instances.
+        Records of one data set, as returned by `score_under_suite`. Regrets are averaged over instances.
 
     Returns
     -------

@@ -19,9 +19,9 @@ from stablemiss.results import Score
 
 @dataclass(frozen=True, order=True)
 class TestSetting:
-    """How test rows lose values: a mechanism's name, and its level (None where the name says all)."""
+    """Missingness of test rows: a mechanism's name, and its missing rate (None if it has none to set)."""
 
-    # Not a test class, whatever pytest concludes from its name.
+    # pytest would collect a class with this name as a test.
     __test__: ClassVar[bool] = False
 
     mechanism: str
@@ -39,7 +39,7 @@ class TestSets:
 
 
 class Scores(NamedTuple):
-    """What `fit_and_score` returns."""
+    """Scores of a fitted model, and the time to fit it and to predict all test rows."""
 
     scores: tuple[Score, ...]
     metric: str
@@ -61,6 +61,7 @@ def fit_and_score(
     y : (n,)
         Their targets.
     tests : TestSets
+        The test rows under each mechanism.
     progress : Progress, default=None
         Updated after each test setting.
 
@@ -97,6 +98,11 @@ def _error(model: Any, X: Floats, y: NDArray) -> float:
     if is_classifier(model):
         return float(log_loss(y, model.predict_proba(X), labels=model.classes_))
     prediction = model.predict(X)
-    if not np.isfinite(prediction).all():
-        raise FloatingPointError("Some predictions are not finite.")
-    return float(root_mean_squared_error(y, prediction))
+    error = np.inf
+    if np.isfinite(prediction).all():
+        # The square of a finite prediction can overflow, too.
+        with np.errstate(over="ignore"):
+            error = float(root_mean_squared_error(y, prediction))
+    if not np.isfinite(error):
+        raise FloatingPointError("Some predictions are not finite or too large to compute their RMSE.")
+    return error

@@ -42,23 +42,24 @@ MCAR: dict[str, dict[str, Any]] = {"stablemiss": {"decorrelate": "intra"}}
 
 @dataclass(frozen=True)
 class Budget:
-    """What a reproduction may cost, the same for all methods."""
+    """Size of the data and effort per fit of a reproduction, the same for all methods."""
 
     name: str
-    n_features: int  # of synthetic data, as are the next two
-    n_rows: int
-    n_test_rows: int
-    # Time in which a fit should end on one core. None is cut off: scores must not depend on the machine.
+    n_features: int  # columns of synthetic data
+    n_rows: int  # training rows of synthetic data
+    n_test_rows: int  # test rows of synthetic data
+    # Time in which a fit should end on one core. A slower fit is reported but not stopped, because scores
+    # must not depend on the machine.
     seconds: float
     n_real_rows: int | None = None  # maximum number of training rows of a real table; None: all
     levels: tuple[float, ...] | None = None  # columns with other levels are skipped; None: no column is
-    n_instances: int | None = None  # of every table; None: as many as the table asks for
-    n_trials: int = 0  # of a hyper-parameter search before each fit
-    is_brief: bool = False  # fit every method with its own `brief` parameters
-    settings: Mapping[str, dict[str, Any]] = field(default_factory=dict, compare=False)  # of methods
-    # Methods were developed on populations with small seeds, so instance 0 has a larger one.
+    n_instances: int | None = None  # instances of every table; None: the number of the table
+    n_trials: int = 0  # trials of a hyper-parameter search before each fit
+    is_brief: bool = False  # fit every method with its `brief` parameters
+    settings: Mapping[str, dict[str, Any]] = field(default_factory=dict, compare=False)  # method → parameters
+    # Seed of instance 0. Methods were developed on populations with small seeds, so this one is large.
     first_seed: int = 1000
-    # Draw each mechanism from its own generator, so that it is the same in every run of an instance; False
+    # Draw each mechanism from a separate generator, so that it is the same in every run of an instance; False
     # draws it from the generator of the training rows.
     seeds_mechanisms: bool = True
 
@@ -71,14 +72,16 @@ class Budget:
         ]
 
     def instances(self, table: PaperTable) -> range:
+        """The instances of a table or figure that are run at this budget."""
         return range(table.n_instances if self.n_instances is None else self.n_instances)
 
 
-def _each(names: str, **parameters: Any) -> dict[str, dict[str, Any]]:
+def _same_settings(names: str, **parameters: Any) -> dict[str, dict[str, Any]]:
+    """Method → parameters, the same for all methods in a string of names."""
     return {name: dict(parameters) for name in names.split()}
 
 
-# PAPER: a thousand epochs in batches of 64 for everything that is trained by gradients.
+# PAPER: a thousand epochs in batches of 64 for all methods trained by gradient descent.
 _TRAINED = "neumiss partial_vae miwae p_bigan stablenet stablemiss"
 BUDGETS: dict[str, Budget] = {
     budget.name: budget
@@ -103,7 +106,7 @@ BUDGETS: dict[str, Budget] = {
             seconds=24 * 3600,
             n_instances=5,
             n_trials=30,
-            settings=_each(_TRAINED, max_epochs=1000, batch_size=64),
+            settings=_same_settings(_TRAINED, max_epochs=1000, batch_size=64),
         ),
     )
 }
@@ -117,10 +120,19 @@ def demo_budget(seed: int = 0, rows: int = 16384) -> Budget:
     seed : int, default=0
         Fixes population, rows, masks and fits.
     rows : int, default=16384
-        Training rows; half as many are drawn to test on. Raising it lowers the gaps of methods that can fit
-        the truth, makes scores less noisy, and takes longer.
+        Number of training rows; there are half as many test rows. Raising it lowers the gaps of methods
+        that can represent the best predictor, makes scores less noisy, and takes longer.
     """
-    return Budget("demo", 50, rows, rows // 2, 240, n_instances=1, first_seed=seed, seeds_mechanisms=False)
+    return Budget(
+        name="demo",
+        n_features=50,
+        n_rows=rows,
+        n_test_rows=rows // 2,
+        seconds=240,
+        n_instances=1,
+        first_seed=seed,
+        seeds_mechanisms=False,
+    )
 
 
 def settings_of(label: str, mechanism: str, is_real: bool, budget: Budget) -> tuple[str, dict[str, Any]]:

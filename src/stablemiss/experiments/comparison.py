@@ -11,7 +11,7 @@ from scipy.stats import spearmanr, t
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.published import read_published
-from stablemiss.experiments.tables import CONSTANT, EIGHT, LINEAR, Column, PaperTable
+from stablemiss.experiments.tables import CONSTANT, LINEAR, PAPER_METHODS, Column, PaperTable
 from stablemiss.results import Record
 
 
@@ -27,7 +27,7 @@ class Cell:
     is_worse_than_constant: bool
     published: float | None  # the gap in the paper
     published_share: float | None  # divided by the paper's reference
-    published_is_worse_than_constant: bool | None  # None if that cannot be said
+    published_is_worse_than_constant: bool | None  # None if unknown
     mark: str = ""  # "best" or "second" of its group
     published_mark: str = ""
 
@@ -37,13 +37,13 @@ class Line:
     """One method: a cell for each column, None where it was not run."""
 
     label: str
-    is_of_the_paper: bool
+    is_from_paper: bool
     cells: tuple[Cell | None, ...]
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What gaps are measured from, in one column."""
+    """The reference from which the gaps of one column are measured."""
 
     rmse: float | None
     published: float | None
@@ -64,14 +64,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table or figure: everything that its views show."""
+    """A table or figure with everything that is shown of it."""
 
     table: PaperTable
     columns: tuple[Column, ...]  # those that are run at the budget
     lines: tuple[Line, ...]
     references: tuple[Reference, ...]  # one per column
     instances: tuple[tuple[int, ...], ...]  # instances that are compared, for each column
-    n_instances: int  # instances that the budget asks for
+    n_instances: int  # instances that are run at the budget
     agreement: tuple[float | None, ...]  # Spearman's correlation of our gaps and the published ones
     pairs: tuple[Pair, ...]
     failures: tuple[Record, ...]
@@ -89,7 +89,7 @@ def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Com
     ----------
     table : PaperTable
     records : iterable of Record
-        Of any tables; those of other tables and budgets are ignored.
+        Records of any tables; those of other tables and budgets are ignored.
     budget : Budget
     """
     errors = _Errors(table, records, budget)
@@ -99,7 +99,9 @@ def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Com
         table=table,
         columns=tuple(columns),
         lines=tuple(
-            Line(label, label in EIGHT or table.is_figure, tuple(column.get(label) for column in cells))
+            Line(
+                label, label in PAPER_METHODS or table.is_figure, tuple(column.get(label) for column in cells)
+            )
             for label in table.methods
         ),
         references=tuple(errors.reference(column) for column in columns),
@@ -112,7 +114,7 @@ def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Com
 
 
 class _Errors:
-    """RMSE of every label in every column and instance of a table, and what follows from them."""
+    """RMSE of every label in every column and instance of a table, and the statistics based on them."""
 
     def __init__(self, table: PaperTable, records: Iterable[Record], budget: Budget):
         self.table = table
@@ -132,23 +134,24 @@ class _Errors:
                     key = record.label, record.level, score.level
                     self._rmse.setdefault(key, {})[record.instance] = score.error
 
-    def of(self, label: str, column: Column) -> dict[int, float]:
-        """Instance → RMSE of a label."""
+    def by_instance(self, label: str, column: Column) -> dict[int, float]:
+        """Instance → RMSE of a label in a column."""
         return self._rmse.get((label, column.train_level, column.test_level), {})
 
-    def of_reference(self, column: Column) -> dict[int, float]:
+    def reference_by_instance(self, column: Column) -> dict[int, float]:
+        """Instance → RMSE of the reference in a column."""
         level = self.table.reference_level(column)
         return self._rmse.get((self.table.reference, level, column.test_level), {})
 
     def shared_instances(self, column: Column) -> list[int]:
-        """Instances of the reference that most lines have."""
-        lines = [self.of(label, column) for label in self.table.methods]
-        counts = {one: sum(one in line for line in lines) for one in self.of_reference(column)}
-        return sorted(one for one, n in counts.items() if n == max(counts.values()) > 0)
+        """Instances of the reference that the largest number of methods have."""
+        lines = [self.by_instance(label, column) for label in self.table.methods]
+        counts = {i: sum(i in line for line in lines) for i in self.reference_by_instance(column)}
+        return sorted(i for i, n in counts.items() if n == max(counts.values()) > 0)
 
     def mean(self, label: str, column: Column) -> float | None:
-        """Mean over the shared instances; None unless there are some and the label has all of them."""
-        return _mean(self.of(label, column), self.shared_instances(column))
+        """Mean RMSE over the shared instances; None if there are none or the label lacks one of them."""
+        return _mean(self.by_instance(label, column), self.shared_instances(column))
 
     def cells(self, column: Column) -> dict[str, Cell]:
         """Label → cell of a column, with marks, for the methods that were run."""
@@ -161,27 +164,31 @@ class _Errors:
         }
 
     def reference(self, column: Column) -> Reference:
+        """Our reference in a column beside the published one."""
         return Reference(
-            rmse=_mean(self.of_reference(column), self.shared_instances(column)),
+            rmse=_mean(self.reference_by_instance(column), self.shared_instances(column)),
             published=self.published.get(("reference", self.table.column_level(column))),
             published_is_worse_than_constant=self._published_is_worse(0.0, column),
         )
 
     def pairs(self, columns: Sequence[Column]) -> Iterable[Pair]:
+        """Each method compared with the subject of the table."""
         for label in self.table.methods:
-            by_instance: dict[int, list[float]] = {}
+            increases: dict[int, list[float]] = {}
             for column in columns if label != self.table.subject else ():
-                subject, other = self.of(self.table.subject, column), self.of(label, column)
-                for instance in subject.keys() & other.keys():
-                    by_instance.setdefault(instance, []).append(other[instance] / subject[instance] - 1)
-            if by_instance:
-                means = [fmean(values) for values in by_instance.values()]
-                every = [value for values in by_instance.values() for value in values]
+                subject = self.by_instance(self.table.subject, column)
+                method = self.by_instance(label, column)
+                for i in subject.keys() & method.keys():
+                    increases.setdefault(i, []).append(method[i] / subject[i] - 1)
+            if increases:
+                means = [fmean(values) for values in increases.values()]
+                all_increases = [value for values in increases.values() for value in values]
                 spread = stdev(means) if len(means) > 1 else None
-                n_won = sum(value > 0 for value in every)
-                yield Pair(label, fmean(means), spread, _is_clear(means), n_won, len(every))
+                n_won = sum(value > 0 for value in all_increases)
+                yield Pair(label, fmean(means), spread, _is_clear(means), n_won, len(all_increases))
 
     def failures(self, columns: Sequence[Column]) -> list[Record]:
+        """Failed runs of the methods and the reference."""
         table = self.table
         needed = {(label, column.train_level) for label in table.methods for column in columns}
         needed |= {(table.reference, table.reference_level(column)) for column in columns}
@@ -189,18 +196,18 @@ class _Errors:
         return [record for record in failed if (record.label, record.level) in needed]
 
     def _cell(self, label: str, column: Column) -> Cell | None:
-        ours, reference = self.of(label, column), self.of_reference(column)
+        ours, reference = self.by_instance(label, column), self.reference_by_instance(column)
         instances, rmse = self.shared_instances(column), self.mean(label, column)
         if rmse is None:
             return None
-        gaps = [ours[one] - reference[one] for one in instances]
+        gaps = [ours[i] - reference[i] for i in instances]
         constant = self.mean(CONSTANT, column)
         gap = self.published.get((label, self.table.column_level(column)))
         base = self._published_reference(column)
         return Cell(
             gap=fmean(gaps),
             spread=stdev(gaps) if len(gaps) > 1 else None,
-            share=fmean(ours[one] / reference[one] - 1 for one in instances),
+            share=fmean(ours[i] / reference[i] - 1 for i in instances),
             rmse=rmse,
             is_as_trained=self.table.is_as_trained(column),
             is_worse_than_constant=constant is not None and rmse > constant,
@@ -215,12 +222,12 @@ class _Errors:
         return next((self.published[key] for key in printed if key in self.published), None)
 
     def _published_is_worse(self, gap: float | None, column: Column) -> bool | None:
-        """Whether a published error exceeds that of a constant; None if that cannot be said.
+        """Whether a published error exceeds that of a constant; None if unknown.
 
-        The paper prints no constant. For house prices the standard deviation over the whole table serves
-        instead: the paper's test rows are part of it, and single splits differ a lot. Elsewhere it is our
-        constant, relative to the exact predictor that is linear in the observed values, to which the paper's
-        Optimal is closest (for one Gaussian both are the same).
+        The paper prints no error of a constant. For house prices it is replaced by the standard deviation
+        over the whole table: the paper's test rows are part of it, and single splits differ a lot. Elsewhere
+        it is replaced by our constant, relative to the exact predictor that is linear in the observed values,
+        to which the paper's Optimal is closest (for one Gaussian both are the same).
         """
         base = self._published_reference(column)
         if gap is None or base is None:
@@ -249,11 +256,11 @@ def mark_best(values: dict[str, float | None], is_figure: bool = False) -> dict[
     {'srdo': 'best', 'miwae': 'best', 'dwr': 'second', 'ols': 'best'}
     """
     marks: dict[str, str] = {}
-    for of_the_paper in (True, False):
+    for from_paper in (True, False):
         group = {
             label: value
             for label, value in values.items()
-            if value is not None and label != LINEAR and (label in EIGHT or is_figure) == of_the_paper
+            if value is not None and label != LINEAR and (label in PAPER_METHODS or is_figure) == from_paper
         }
         for mark, smallest in zip(("best", "second"), sorted(set(group.values())), strict=False):
             marks |= {label: mark for label, value in group.items() if value == smallest}
@@ -263,13 +270,13 @@ def mark_best(values: dict[str, float | None], is_figure: bool = False) -> dict[
 def _mean(values: dict[int, float], instances: Sequence[int]) -> float | None:
     if not instances or not values.keys() >= set(instances):
         return None
-    return fmean(values[one] for one in instances)
+    return fmean(values[i] for i in instances)
 
 
 def _agreement(cells: dict[str, Cell]) -> float | None:
     """Spearman's rank correlation of our gaps and the published ones, if all eight methods have both."""
     both = [(cell.gap, cell.published) for cell in cells.values() if cell.published is not None]
-    if len(both) < len(EIGHT):
+    if len(both) < len(PAPER_METHODS):
         return None
     return float(spearmanr(*zip(*both, strict=True)).statistic)
 

@@ -1,10 +1,10 @@
-"""Execute a run and return its record: the one function that workers call, wherever they are."""
+"""Execute a run and return its record: the function that workers call, on this machine or a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import UTC, datetime
+from time import perf_counter
 from typing import Any
 
 from sklearn.base import BaseEstimator, RegressorMixin
@@ -29,18 +29,18 @@ LINEAR_VALUES: dict[str, Any] = {"hidden": (), "architecture": "linear"}
 
 
 def execute(run: Run, n_threads: int | None = 1, progress: Progress | None = None) -> Record:
-    """Fit and test. An exception becomes the record's `failure`.
+    """Fit and test a model. An exception becomes the record's `failure`.
 
     Parameters
     ----------
     run : Run
     n_threads : int, default=1
-        Threads of a fit. One thread each, because runs are executed side by side and a score must not depend
-        on how many there are. None leaves the choice to the libraries.
+        Threads of a fit. The default is one, because runs are executed in parallel and a score must not
+        depend on the number of threads. None leaves the choice to the libraries.
     progress : Progress, default=None
         Updated after each test.
     """
-    start = datetime.now(UTC)
+    start = perf_counter()
     reset_peak_memory()
     outcome: dict[str, Any]
     try:
@@ -48,12 +48,12 @@ def execute(run: Run, n_threads: int | None = 1, progress: Progress | None = Non
             outcome = _score(run, progress)
     except Exception as error:
         outcome = {"failure": f"{type(error).__name__}: {error}"}
-    seconds = (datetime.now(UTC) - start).total_seconds()
+    seconds = perf_counter() - start
     return run.record(**outcome, peak_memory=peak_memory(), seconds=seconds, **provenance())
 
 
 class KnownPredictor(RegressorMixin, BaseEstimator):
-    """The exact predictor of a population, as an estimator that has nothing to fit."""
+    """The exact predictor of a population as an estimator; `fit` does nothing."""
 
     def __init__(self, predictor: Callable[[Floats], Floats]):
         self.predictor = predictor
@@ -67,10 +67,14 @@ class KnownPredictor(RegressorMixin, BaseEstimator):
 
 def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
     problem = draw_problem(run)
+    start = perf_counter()
     model, config = _model(run, problem)
+    search_seconds = perf_counter() - start
     result = fit_and_score(model, problem.X, problem.y, problem.tests, progress)
     return {
         **result._asdict(),
+        # A search is part of what the fit costs.
+        "fit_seconds": search_seconds + result.fit_seconds,
         "config": config,
         "n_rows": len(problem.y),
         "n_test_rows": len(problem.tests.y),
@@ -90,7 +94,7 @@ def _model(run: Run, problem: Problem) -> tuple[Any, dict[str, Any]]:
         method,
         random_state=run.seed,
         validation_fraction=problem.validation_fraction,
-        # The shift is what is measured here.
+        # The shift is intended, so a warning about it is redundant.
         on_unseen_missing="ignore",
     )
     space = searched_space(run.label, method.space, run.is_real)
@@ -111,7 +115,7 @@ def _model(run: Run, problem: Problem) -> tuple[Any, dict[str, Any]]:
 
 
 def searched_space(label: str, space: Space, is_real: bool) -> Space:
-    """The part of a method's search space that leaves a label what it is.
+    """The search space of a method without the parameters that define the label.
 
     Examples
     --------

@@ -18,6 +18,7 @@ def draw_patterns(seed: int = 0) -> dict[str, Bools]:
     Parameters
     ----------
     seed : int, default=0
+        Random seed.
 
     Examples
     --------
@@ -26,7 +27,7 @@ def draw_patterns(seed: int = 0) -> dict[str, Bools]:
     """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(1000, N_COLUMNS))
-    # Every row has the same rate, so that the picture shows the pattern and not the rates.
+    # Without a spread of the rates between rows, the picture shows only the pattern of each mechanism.
     return {
         MECHANISM_TITLES[name]: MECHANISMS[name](LEVEL, spread=0.0).fit(X, rng).draw(X[:N_ROWS], rng)
         for name in ("mcar_independent", "mcar_window", "mar")

@@ -1,4 +1,4 @@
-"""Training and test rows of a run, drawn or loaded, split and masked; all from the run's seed."""
+"""Training and test rows of a run: drawn or loaded, split and masked, all determined by the run's seed."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ POPULATIONS: dict[str, Callable[..., Population]] = {
     "gaussian_ind": make_gaussian_ind,
     "gaussian_mix": make_gaussian_mix,
 }
-DATASETS = (*POPULATIONS, "house_sales")
 # PAPER: 90% of a real table to train, 5% to validate, 5% to test.
 TEST_FRACTION, VALIDATION_FRACTION = 0.05, 0.05 / 0.95
 SYNTHETIC_VALIDATION_FRACTION = 0.15
 
 
 class Problem(NamedTuple):
-    """Training rows and test rows."""
+    """Training rows, test rows, and what is known about their distribution."""
 
     X: Floats  # (n, d) training rows, NaN where missing
     y: Floats  # (n,)

@@ -22,9 +22,10 @@ FOLDERS = (Path(__file__).parents[3] / "paper" / "published", Path(__file__).par
 
 
 def read_published(name: str) -> dict[tuple[str, float], float]:
-    """What the paper prints in a table: (our label or "reference", missing level) → number.
+    """Published numbers of a table: (our label or "reference", missing level) → number.
 
-    Methods have gaps, the reference has its RMSE. A table without numbers, such as a figure, gives nothing.
+    The number is a gap for methods and an RMSE for the reference. Figures have no published numbers, so their
+    dictionary is empty.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Run what tables and figures need, and store every record as soon as it is there."""
+"""Execute the runs that tables and figures need, and store each record as soon as it is complete."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reproduction:
     names : sequence of str
         Such as "table1" and "figure2", or "all".
     budget : "quick", "standard" or "paper", default="standard"
-        What it may cost: minutes, hours, or far more.
+        Size of the data and effort per fit: minutes, hours, or far longer in total.
     methods : sequence of str, default=None
         Labels to fit (see `stablemiss.experiments.budgets.LABELS`), besides the references. None means all.
 
@@ -52,7 +52,7 @@ class Reproduction:
     ) -> list[Record]:
         """Execute the runs that are not stored yet; returns the records of all runs.
 
-        Each record is stored as soon as it is there. A call after a crash continues where the last one ended.
+        Each record is stored as soon as it is complete. After a crash, another call executes only the rest.
         Records that were computed with different settings are computed again.
 
         Parameters
@@ -61,14 +61,15 @@ class Reproduction:
         workers : Workers, default=None
             Where runs are executed. None means this process.
         retry_failed : bool, default=False
-            Execute runs again whose stored record is a failure.
+            Whether to execute runs again whose stored record is a failure.
         progress : Progress, default=None
+            Updated after each run. None reports nothing.
         """
         progress = progress or NullProgress()
         with store.appending() as append:
             missing = self._missing(store, retry_failed)
             if any(run.is_real for run in missing):
-                # Absent data are reported once, before the first fit, and not by every run.
+                # Without the data this raises one error before the first fit, not one failure per run.
                 load_house_sales()
             progress.start(f"{len(missing)} of {len(self.runs)} fits", total=len(missing))
             for done, record in enumerate((workers or Workers()).map(execute, missing), start=1):
@@ -100,8 +101,9 @@ def run_demo(
     seed : int, default=0
         Fixes population, rows, masks and fits.
     rows : int, default=16384
-        Training rows; half as many are drawn to test on. Raising it takes longer.
+        Number of training rows; there are half as many test rows. Raising it takes longer.
     progress : Progress, default=None
+        Shows the method that is being fitted. None shows nothing.
     """
     progress = progress or NullProgress()
     budget = demo_budget(seed, rows)
@@ -117,18 +119,18 @@ def run_demo(
 
 
 def to_budget(name: str) -> Budget:
-    """The budget with a name."""
+    """The budget of this name; raises ValueError if there is none."""
     if name not in BUDGETS:
         raise ValueError(f"budget must be one of {', '.join(BUDGETS)}; got {name!r}.")
     return BUDGETS[name]
 
 
 def current_records(store: Store, budget: Budget) -> tuple[list[Record], int]:
-    """Stored records of a budget that a run would keep, and the number of those with different settings."""
+    """Stored records of a budget that are up to date, and the number of those that are not."""
     runs = {run.key: run for run in plan_runs(TABLES, budget)}
     records = [record for record in store.records() if record.suite == budget.name]
-    kept = [record for record in records if record.key in runs and runs[record.key].is_done_by(record)]
-    return kept, len(records) - len(kept)
+    current = [record for record in records if record.key in runs and runs[record.key].is_done_by(record)]
+    return current, len(records) - len(current)
 
 
 def _to_names(names: Sequence[str]) -> list[str]:
@@ -143,8 +145,8 @@ def _to_names(names: Sequence[str]) -> list[str]:
     return list(TABLES) if ALL in names else list(dict.fromkeys(names))
 
 
-def progress_of(records: Sequence[Record], budget: Budget) -> dict[str, tuple[int, int]]:
-    """Number of runs that are done and needed, for each table that is not complete."""
+def incomplete_tables(records: Sequence[Record], budget: Budget) -> dict[str, tuple[int, int]]:
+    """Name of each table with missing runs → number of its stored runs, and of all its runs."""
     done = {record.key for record in records}
     counts = {}
     for name in TABLES:

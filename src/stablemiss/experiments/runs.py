@@ -1,4 +1,4 @@
-"""Which runs the tables and figures need. A run that several of them need is made once."""
+"""The runs that tables and figures need. A run that several of them need is executed once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Run:
     mechanism: str  # of the training rows
     level: float  # its missing rate
     instance: int  # number of the population, or of the split of a real table
-    label: str  # one of LABELS, or "optimal" or "linear", which only a synthetic population knows
+    label: str  # one of LABELS, or an exact predictor of a synthetic population, "optimal" or "linear"
     tests: tuple[TestSetting, ...] = ()  # every test that any table or figure asks for
 
     @property
@@ -56,7 +56,7 @@ class Run:
         return method(**{**(method.brief if self.budget.is_brief else {}), **settings})
 
     def settings(self) -> dict[str, Any]:
-        """Everything that determines the scores besides the key of the record."""
+        """Everything except the key of the record that determines the scores."""
         method = self.method()
         return {
             "method": None if method is None else describe(method),
@@ -88,7 +88,7 @@ class Run:
         return Record(self.budget.name, *self._fit(), seed=self.seed).key
 
     def is_done_by(self, record: Record) -> bool:
-        """Whether a record is of this run, with the same settings, and either complete or a failure."""
+        """Whether a record has the key and settings of this run, and either all its scores or a failure."""
         if record.key != self.key or record.settings != self.settings():
             return False
         scored = {TestSetting(score.mechanism, score.level) for score in record.scores}
@@ -104,17 +104,17 @@ def plan_runs(
     labels: Iterable[str] = tuple(LABELS),
     tables: Mapping[str, PaperTable] = TABLES,
 ) -> list[Run]:
-    """The runs behind some tables and figures, first instances first.
+    """The runs that some tables and figures need, sorted by instance.
 
     Parameters
     ----------
     names : iterable of str
         Names in `tables`.
     budget : Budget
-    labels : iterable of str
+    labels : iterable of str, default=tuple(LABELS)
         Labels to fit. References and the constant are always added.
     tables : dict, default=TABLES
-        All tables whose tests a run should cover, so that a later table finds its scores.
+        Name → table. A run is tested as all of these tables require, so that its record serves all of them.
 
     Examples
     --------
@@ -125,18 +125,19 @@ def plan_runs(
     """
     names, labels = set(names), set(labels)
     tests: dict[_Fit, set[TestSetting]] = {}
-    wanted: set[_Fit] = set()
+    needed: set[_Fit] = set()
     for table in tables.values():
-        always = {table.reference, LINEAR, CONSTANT}
-        for fit, test in _needs(table, budget):
+        references = {table.reference, LINEAR, CONSTANT}
+        for fit, test in _fits_and_tests(table, budget):
             tests.setdefault(fit, set()).add(test)
-            if table.name in names and fit.label in labels | always:
-                wanted.add(fit)
-    order = sorted(wanted, key=lambda fit: (fit.instance, fit.dataset, fit.mechanism, fit.level, fit.label))
+            if table.name in names and fit.label in labels | references:
+                needed.add(fit)
+    order = sorted(needed, key=lambda fit: (fit.instance, fit.dataset, fit.mechanism, fit.level, fit.label))
     return [Run(budget, *fit, tests=tuple(sorted(tests[fit]))) for fit in order]
 
 
-def _needs(table: PaperTable, budget: Budget) -> Iterator[tuple[_Fit, TestSetting]]:
+def _fits_and_tests(table: PaperTable, budget: Budget) -> Iterator[tuple[_Fit, TestSetting]]:
+    """Every fit of a table, once for each test of it."""
     for instance in budget.instances(table):
         for column in budget.columns(table):
             test = TestSetting(table.test_mechanism, column.test_level)

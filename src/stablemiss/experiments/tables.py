@@ -1,4 +1,4 @@
-"""The paper's tables and figures, and the demo, as data: what is trained where, and tested where."""
+"""The paper's tables and figures, and the demo, as data: training and test missingness, methods."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from stablemiss.missingness import LEVELS
 
 # PAPER: the eight methods, in the order of its tables.
-EIGHT = ("partial_vae", "miwae", "p_bigan", "neumiss", "dwr", "srdo", "stablenet", "stablemiss")
+PAPER_METHODS = ("partial_vae", "miwae", "p_bigan", "neumiss", "dwr", "srdo", "stablenet", "stablemiss")
 # Methods that the paper does not compare with.
-OTHERS = (
+ADDED_METHODS = (
     "stablemiss_unweighted",
     "constant",
     "ols",
@@ -27,7 +27,7 @@ DATA_TITLES = {
     "gaussian_mix": "Gaussian-Mix",
     "house_sales": "House sales (in 10,000 dollars)",
 }
-# PAPER: its names of the mechanisms.
+# PAPER: the names of the mechanisms in its tables.
 MECHANISM_TITLES = {"mar": "MAR", "mcar_window": "MCAR", "mcar_independent": "MCAR-Ind"}
 
 
@@ -48,15 +48,15 @@ class PaperTable:
     train_mechanism: str  # keys of MECHANISM_TITLES
     test_mechanism: str
     columns: tuple[Column, ...]
-    methods: tuple[str, ...] = (*EIGHT, *OTHERS, LINEAR)  # labels, in the order of the rows
+    methods: tuple[str, ...] = (*PAPER_METHODS, *ADDED_METHODS, LINEAR)  # labels, in the order of the rows
     n_instances: int = 3  # populations, or splits of a real table, at budget "standard"
     reference: str = OPTIMAL  # a gap is the RMSE minus the reference's
-    reference_in_place: bool = False  # the reference is trained at the test level of each column
+    reference_at_test_level: bool = False  # the reference is trained at the test level of each column
     target_sd: float | None = None  # of a real table: the error of predicting the mean
 
     @property
     def title(self) -> str:
-        """What is trained where, and tested where."""
+        """Data and mechanism, and the level that all columns share."""
         data = DATA_TITLES[self.dataset]
         train, test = MECHANISM_TITLES[self.train_mechanism], MECHANISM_TITLES[self.test_mechanism]
         if train != test:
@@ -77,17 +77,17 @@ class PaperTable:
 
     @property
     def subject(self) -> str:
-        """The label that the others are paired with: the paper's method, or its full variant."""
+        """The label with which all others are compared: the paper's method, or its full variant."""
         return ABLATION[0] if self.is_figure else "stablemiss"
 
     def reference_level(self, column: Column) -> float:
         """Missing rate at which the reference of a column is trained."""
-        return column.test_level if self.reference_in_place else column.train_level
+        return column.test_level if self.reference_at_test_level else column.train_level
 
     def column_level(self, column: Column) -> float:
         """The level that names a column: the one that differs between columns."""
-        is_tested_at_one = len({one.test_level for one in self.columns}) == 1
-        return column.train_level if is_tested_at_one else column.test_level
+        has_one_test_level = len({each.test_level for each in self.columns}) == 1
+        return column.train_level if has_one_test_level else column.test_level
 
     def is_as_trained(self, column: Column) -> bool:
         """Whether the test rows of a column have the missingness of the training rows."""
@@ -113,7 +113,7 @@ def _trained_at(level: float) -> tuple[Column, ...]:
     return tuple(Column(level, test) for test in LEVELS)
 
 
-_AT_50, _AT_10 = _trained_at(0.5), _trained_at(0.1)
+_TRAINED_AT_50, _TRAINED_AT_10 = _trained_at(0.5), _trained_at(0.1)
 _TESTED_AT_50 = tuple(Column(level, 0.5) for level in LEVELS)
 _SAME_LEVEL = tuple(Column(level, level) for level in LEVELS)
 _INDEPENDENT, _WINDOW = "mcar_independent", "mcar_window"
@@ -121,30 +121,30 @@ _INDEPENDENT, _WINDOW = "mcar_independent", "mcar_window"
 TABLES: dict[str, PaperTable] = {
     table.name: table
     for table in (
-        PaperTable("table1", "gaussian_mix", "mar", "mar", _AT_50),
+        PaperTable("table1", "gaussian_mix", "mar", "mar", _TRAINED_AT_50),
         PaperTable("table2", "gaussian_mix", "mar", "mar", _TESTED_AT_50, n_instances=1),
         PaperTable(
             name="table3",
             dataset="house_sales",
             train_mechanism="mar",
             test_mechanism="mar",
-            columns=_AT_50,
-            methods=(*EIGHT, *OTHERS),
+            columns=_TRAINED_AT_50,
+            methods=(*PAPER_METHODS, *ADDED_METHODS),
             reference="stablemiss",
-            reference_in_place=True,
+            reference_at_test_level=True,
             target_sd=36.71,
         ),
-        PaperTable("table6", "gaussian_ind", _INDEPENDENT, _INDEPENDENT, _AT_50),
-        PaperTable("table7", "gaussian", _WINDOW, _WINDOW, _AT_50),
-        PaperTable("table8", "gaussian", "mar", "mar", _AT_50),
-        PaperTable("table9", "gaussian_mix", _WINDOW, _WINDOW, _AT_50),
+        PaperTable("table6", "gaussian_ind", _INDEPENDENT, _INDEPENDENT, _TRAINED_AT_50),
+        PaperTable("table7", "gaussian", _WINDOW, _WINDOW, _TRAINED_AT_50),
+        PaperTable("table8", "gaussian", "mar", "mar", _TRAINED_AT_50),
+        PaperTable("table9", "gaussian_mix", _WINDOW, _WINDOW, _TRAINED_AT_50),
         PaperTable("table10", "gaussian_mix", _WINDOW, "mar", _SAME_LEVEL, n_instances=1),
         PaperTable("table11", "gaussian_mix", "mar", _WINDOW, _SAME_LEVEL, n_instances=1),
-        PaperTable("figure2", "gaussian_mix", "mar", "mar", _AT_10, ABLATION),
-        PaperTable("figure3", "gaussian_ind", _INDEPENDENT, _INDEPENDENT, _AT_10, ABLATION),
+        PaperTable("figure2", "gaussian_mix", "mar", "mar", _TRAINED_AT_10, ABLATION),
+        PaperTable("figure3", "gaussian_ind", _INDEPENDENT, _INDEPENDENT, _TRAINED_AT_10, ABLATION),
     )
 }
-# What cannot be run yet, and what it needs.
+# Tables that cannot be run yet, and the data that they need.
 UNAVAILABLE = {"table4": "images (MNIST)", "table5": "road networks (traffic)"}
 
 _DEMO_METHODS = (

@@ -1,7 +1,7 @@
 """Execute independent tasks on several workers: processes of this machine, or a Dask or Ray cluster.
 
-Dask and Ray are used through their own interfaces, which return results as they are ready and raise an error
-when a worker is lost. Their joblib backends do neither.
+Dask and Ray are used through their own interfaces, which return results as they are completed and raise an
+error when a worker is lost. Their joblib backends do neither.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor
+from concurrent.futures import BrokenExecutor, CancelledError
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -66,7 +66,7 @@ class Workers:
             )
 
     def map(self, function: Callable[[Item], Any], items: Sequence[Item]) -> Iterator[Any]:
-        """Results of `function` for each item, in the order in which they are ready."""
+        """Results of `function` for each item, in the order in which they are completed."""
         if not items:
             return
         try:
@@ -88,7 +88,7 @@ class Workers:
             try:
                 for future in as_completed(client.map(function, items, pure=False)):
                     yield future.result()
-            except KilledWorker as error:
+            except (KilledWorker, CancelledError) as error:
                 raise _lost_worker() from error
 
     @contextmanager
@@ -117,13 +117,13 @@ class Workers:
         from ray.exceptions import RayError
 
         # A program that has already joined a cluster stays in it.
-        starts = not ray.is_initialized()
+        starts_ray = not ray.is_initialized()
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        if starts and self.scheduler is None:
-            # By default Ray's workers yield to every other process and starve beside them.
+        if starts_ray and self.scheduler is None:
+            # By default Ray's workers have a low priority and get hardly any time beside other processes.
             os.environ.setdefault("RAY_worker_niceness", "0")
             ray.init(num_cpus=self.jobs, include_dashboard=False, **quiet)
-        elif starts and self.scheduler is not None:
+        elif starts_ray and self.scheduler is not None:
             _connect("Ray", self.scheduler, lambda: ray.init(address=self.scheduler, **quiet))
         try:
             task: Any = ray.remote(max_retries=0)(lambda item: function(item))
@@ -134,7 +134,7 @@ class Workers:
         except RayError as error:
             raise _lost_worker() from error
         finally:
-            if starts:
+            if starts_ray:
                 ray.shutdown()
 
 
@@ -146,12 +146,12 @@ def _lost_worker() -> ChildProcessError:
 
 
 def _connect(backend: str, scheduler: str, connect: Callable[[], Connection]) -> Connection:
-    """The result of `connect`; raises if there is no answer, where the backends would try for minutes."""
+    """The result of `connect`; raises if there is no answer in time. The backends would retry for minutes."""
     address = urlsplit(scheduler if "://" in scheduler else f"//{scheduler}")
     connections: list[Connection] = []
 
     def attempt() -> None:
-        # The reason of a failure does not matter: whatever is there does not answer as a scheduler does.
+        # The reason for a failure does not matter: nothing at this address answers like a scheduler.
         with suppress(Exception):
             create_connection((address.hostname or "", address.port or 0), timeout=TIMEOUT).close()
             connections.append(connect())

@@ -1,1 +1,1 @@
-"""Views of records: terminal tables, Markdown, plots, HTML pages. They need no torch."""
+"""Views of records: terminal tables, Markdown, plots, HTML pages. None of them imports torch."""

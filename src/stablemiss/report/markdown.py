@@ -1,4 +1,4 @@
-"""Tables in Markdown pages: written between two marker comments, never by hand."""
+"""Tables in Markdown pages, generated between two marker comments."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ SPECIAL = re.compile(r"([\\`*_\[\]<>|#~])")
 MARKS = {"best": "**{}**", "second": "_{}_", "": "{}"}
 
 
-def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], align: str = "---") -> str:
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], align: str = "---") -> str:
     """A table in Markdown.
 
     Parameters
     ----------
-    heads : sequence of str
+    header : sequence of str
+        Titles of the columns.
     rows : iterable of sequences of str
+        Cells of each row.
     align : str, default="---"
-        Alignment of all columns but the first; "--:" aligns right.
+        Alignment of all columns except the first; "--:" aligns right.
 
     Examples
     --------
@@ -43,12 +45,12 @@ def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]], align: s
     | --- | --- |
     | ols | 1.5 |
     """
-    lines = [heads, ["---", *[align] * (len(heads) - 1)], *rows]
+    lines = [header, ["---", *[align] * (len(header) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def write_block(path: str | Path, name: str, text: str) -> Path:
-    """Replace the text between the markers `name` of a page; everything else stays.
+    """Replace the text between the markers `name` of a page, and nothing else.
 
     Examples
     --------
@@ -66,7 +68,7 @@ def write_block(path: str | Path, name: str, text: str) -> Path:
 
 
 def split_page(path: str | Path, name: str) -> tuple[str, str, str]:
-    """A page up to the marker `name`, the text between the markers, and the rest."""
+    """A page up to the first marker `name`, the text between the two markers, and the rest."""
     check_can_write(path)
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     page = Path(path).read_text(encoding="utf-8")
@@ -91,8 +93,8 @@ def reproduction_markdown(summary: Summary) -> str:
             markdown_table(
                 ["method", "smaller gap in", "clearly lower", "clearly higher", "neither"],
                 [
-                    [title_of(one.label), f"{one.n_won} of {one.n}", *map(str, one.clear)]
-                    for one in summary.duels
+                    [title_of(result.label), f"{result.n_won} of {result.n}", *map(str, result.clear)]
+                    for result in summary.head_to_head
                 ],
                 "--:",
             ),
@@ -110,26 +112,29 @@ def _overview(summary: Summary) -> str:
     rows = []
     for label, shares in [*summary.overview_lines(True), *summary.overview_lines(False)]:
         cells = []
-        for one in shares:
-            published = f" ({share(one.published)})" if one and one.published is not None else ""
-            cells.append(MARKS[one.mark].format(share(one.ours)) + published if one else "–")
+        for cell in shares:
+            published = f" ({share(cell.published)})" if cell and cell.published is not None else ""
+            cells.append(MARKS[cell.mark].format(share(cell.ours)) + published if cell else "–")
         rows.append([title_of(label), *cells])
-    return markdown_table(["", *(table_title(one.table.name) for one in summary.tables)], rows, "--:")
+    titles = [table_title(comparison.table.name) for comparison in summary.tables]
+    return markdown_table(["", *titles], rows, "--:")
 
 
 def _comparison(comparison: Comparison) -> str:
-    ours = decimals_for(one.rmse for one in comparison.references)
-    theirs = decimals_for(one.published for one in comparison.references)
+    decimals = decimals_for(reference.rmse for reference in comparison.references)
+    published_decimals = decimals_for(reference.published for reference in comparison.references)
     rows = [
-        [title_of(line.label), *(_cell(cell, ours, theirs) for cell in line.cells)]
+        [title_of(line.label), *(_cell(cell, decimals, published_decimals) for cell in line.cells)]
         for line in comparison.lines
     ]
-    last = [f"{reference_title(comparison)}, RMSE"]
-    for one in comparison.references:
-        mark = "†" if one.published_is_worse_than_constant else ""
-        published = "" if one.published is None else f" ({number(one.published, theirs)}{mark})"
-        last.append(number(one.rmse, ours) + published)
-    table = markdown_table([axis_title(comparison), *column_titles(comparison)], [*rows, last], "--:")
+    last_row = [f"{reference_title(comparison)}, RMSE"]
+    for reference in comparison.references:
+        text = number(reference.rmse, decimals)
+        if reference.published is not None:
+            mark = "†" if reference.published_is_worse_than_constant else ""
+            text += f" ({number(reference.published, published_decimals)}{mark})"
+        last_row.append(text)
+    table = markdown_table([axis_title(comparison), *column_titles(comparison)], [*rows, last_row], "--:")
     title, claim = _escape(comparison.table.title), _escape(comparison.table.claim)
     return (
         f"### {table_title(comparison.table.name)}: {title}\n\n"
@@ -137,15 +142,16 @@ def _comparison(comparison: Comparison) -> str:
     )
 
 
-def _cell(cell: Cell | None, ours: int, theirs: int) -> str:
+def _cell(cell: Cell | None, decimals: int, published_decimals: int) -> str:
     if cell is None:
         return "–"
-    text = MARKS[cell.mark].format(number(cell.gap, ours))
+    text = MARKS[cell.mark].format(number(cell.gap, decimals))
     text += ("\\*" if cell.is_as_trained else "") + ("†" if cell.is_worse_than_constant else "")
     if cell.published is None:
         return text
     mark = "†" if cell.published_is_worse_than_constant else ""
-    return f"{text} ({MARKS[cell.published_mark].format(number(cell.published, theirs))}{mark})"
+    published = MARKS[cell.published_mark].format(number(cell.published, published_decimals))
+    return f"{text} ({published}{mark})"
 
 
 def _escape(text: str) -> str:

@@ -18,7 +18,7 @@ from stablemiss.writing import atomic_write
 
 
 def check_can_render() -> None:
-    """Raise if jinja2 or matplotlib is not installed: before long work, not after it."""
+    """Raise if jinja2 or matplotlib is not installed. Call it before a long computation, not after it."""
     absent = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
     if absent:
         raise ModuleNotFoundError(
@@ -30,19 +30,20 @@ def render_page(
     records: Iterable[Record],
     budget: Budget,
     demo: PaperTable | None = None,
-    progress: Mapping[str, tuple[int, int]] | None = None,
+    incomplete: Mapping[str, tuple[int, int]] | None = None,
 ) -> str:
     """A page with every table beside the paper's numbers, figures, patterns, times and settings.
 
     Parameters
     ----------
     records : iterable of Record
+        Records of other budgets are ignored.
     budget : Budget
-        Whose records to show.
+        The budget whose records are shown.
     demo : PaperTable, default=None
-        The demo's table. The page then shows it alone, with the records to download.
-    progress : dict, default=None
-        Name of a table → number of runs that are done and needed, for tables that are not complete.
+        Table of the demo. The page then shows only this table, and contains its records as a download.
+    incomplete : dict, default=None
+        Name of each table with missing runs → number of its stored runs, and of all its runs.
     """
     check_can_render()
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -63,16 +64,16 @@ def render_page(
     )
     records = list(records)
     summary = summarise(records, budget, [demo] if demo else TABLES.values())
-    plotted = [one for one in summary.comparisons if demo or one.table.is_figure]
-    lines = "".join(record.to_json() + "\n" for record in records) if demo else ""
+    plotted = [comparison for comparison in summary.comparisons if demo or comparison.table.is_figure]
+    jsonl = "".join(record.to_json() + "\n" for record in records) if demo else ""
     return environment.get_template("page.html.j2").render(
         summary=summary,
         budget=budget,
         demo=demo,
-        progress=progress or {},
-        plots={one.table.name: gap_plot(one) for one in plotted},
+        incomplete=incomplete or {},
+        plots={comparison.table.name: gap_plot(comparison) for comparison in plotted},
         patterns={} if demo else {title: mask_plot(mask) for title, mask in draw_patterns().items()},
-        download="data:application/jsonl;base64," + b64encode(lines.encode()).decode(),
+        download="data:application/jsonl;base64," + b64encode(jsonl.encode()).decode(),
         text=text,
     )
 

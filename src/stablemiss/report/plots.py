@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Visible on white and on near-black, and distinguishable with colour blindness.
 COLOURS = ("#d55e00", "#0072b2", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#8a6fd1", "#7f7f7f")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-# Replaced by the text colour of the page; no line of a plot uses this colour.
+# Placeholder that is replaced by the text colour of the page; no method has this colour.
 INK = "#010203"
 STYLE: dict[Any, Any] = {
     "font.size": 12,
@@ -27,12 +27,12 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
 }
-# Landmarks rather than competitors.
+# Reference methods are drawn as thin lines without markers.
 DASHED = {"linear": "--", "constant": ":"}
 
 
 def gap_plot(comparison: Comparison) -> str:
-    """Gap against the test level, one line per method; shaded: its spread over instances.
+    """Gap against the test level, one line per method; the shading is the spread over instances.
 
     Returns
     -------

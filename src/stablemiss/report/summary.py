@@ -1,4 +1,4 @@
-"""Everything that a page about several tables shows, as plain data."""
+"""The content of a page about several tables, as plain data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.comparison import Comparison, compare, mark_best
-from stablemiss.experiments.tables import EIGHT, TABLES, PaperTable
+from stablemiss.experiments.tables import PAPER_METHODS, TABLES, PaperTable
 from stablemiss.missingness import LEVELS
 from stablemiss.report.text import percent, title_of
 from stablemiss.results import Record
@@ -26,7 +26,7 @@ class Share(NamedTuple):
     mark: str
 
 
-class Duel(NamedTuple):
+class HeadToHead(NamedTuple):
     """The paper's method against another one, over all tables."""
 
     label: str
@@ -48,11 +48,11 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Summary:
-    """What a page shows besides the patterns."""
+    """The content of a page, except the pictures of the missingness patterns."""
 
     comparisons: tuple[Comparison, ...]
     overview: dict[str, dict[str, Share]]  # label → table → share, where all columns have a score
-    duels: tuple[Duel, ...]
+    head_to_head: tuple[HeadToHead, ...]
     settings: tuple[tuple[str, str], ...]  # name, value
     timings: tuple[Timing, ...]
     configurations: tuple[tuple[str, str, str], ...]  # label, data sets, parameters
@@ -60,44 +60,46 @@ class Summary:
     @property
     def tables(self) -> list[Comparison]:
         """The comparisons that are not figures."""
-        return [one for one in self.comparisons if not one.table.is_figure]
+        return [comparison for comparison in self.comparisons if not comparison.table.is_figure]
 
-    def overview_lines(self, of_the_paper: bool) -> list[tuple[str, list[Share | None]]]:
-        """Label and shares, one per table, of the paper's methods or of the others."""
-        names = [one.table.name for one in self.tables]
+    def overview_lines(self, from_paper: bool) -> list[tuple[str, list[Share | None]]]:
+        """Label and shares (one per table) of each method of the paper, or of each added method."""
+        names = [comparison.table.name for comparison in self.tables]
         return [
             (label, [shares.get(name) for name in names])
             for label, shares in self.overview.items()
-            if (label in EIGHT) == of_the_paper
+            if (label in PAPER_METHODS) == from_paper
         ]
 
 
 def summarise(
     records: Iterable[Record], budget: Budget, tables: Iterable[PaperTable] = tuple(TABLES.values())
 ) -> Summary:
-    """Summarise records, whatever their order.
+    """Summarise records; their order does not matter.
 
     Parameters
     ----------
     records : iterable of Record
-        Those of other budgets are ignored.
+        Records of other budgets are ignored.
     budget : Budget
-    tables : iterable of PaperTable
-        Tables without a score or a failure are left out. All tables of the paper by default.
+        The budget whose records are summarised.
+    tables : iterable of PaperTable, default=tuple(TABLES.values())
+        Tables to summarise. Those without a score or a failure are left out.
     """
-    records = sorted((one for one in records if one.suite == budget.name), key=lambda one: one.key)
+    of_budget = (record for record in records if record.suite == budget.name)
+    records = sorted(of_budget, key=lambda record: record.key)
     if not records:
         raise ValueError(
             f"There are no records of the budget {budget.name}. Compute some with: "
             f"stablemiss reproduce table1 --budget {budget.name}"
         )
-    every = [compare(table, records, budget) for table in tables]
-    shown = [one for one in every if one.failures or any(any(line.cells) for line in one.lines)]
-    without_figures = [one for one in shown if not one.table.is_figure]
+    comparisons = [compare(table, records, budget) for table in tables]
+    shown = [each for each in comparisons if each.failures or any(any(line.cells) for line in each.lines)]
+    without_figures = [each for each in shown if not each.table.is_figure]
     return Summary(
         comparisons=tuple(shown),
         overview=_overview(without_figures),
-        duels=tuple(_duels(without_figures)),
+        head_to_head=tuple(_head_to_head(without_figures)),
         settings=tuple(_settings(records, budget)),
         timings=tuple(_timings(records)),
         configurations=tuple(_configurations(records)),
@@ -105,13 +107,14 @@ def summarise(
 
 
 def distinct_columns(comparisons: Iterable[Comparison]) -> list[tuple[Comparison, int]]:
-    """All columns of some tables; a column that two tables share, such as 50% in tables 1 and 2, once."""
+    """Columns of several tables; one that two tables share, such as 50% in tables 1 and 2, is listed once."""
     columns: dict[tuple, tuple[Comparison, int]] = {}
-    for one in comparisons:
-        where = (one.table.dataset, one.table.train_mechanism, one.table.test_mechanism)
-        for number, column in enumerate(one.columns):
-            if one.column(number):
-                columns.setdefault((*where, column), (one, number))
+    for comparison in comparisons:
+        table = comparison.table
+        for number, column in enumerate(comparison.columns):
+            if comparison.column(number):
+                key = (table.dataset, table.train_mechanism, table.test_mechanism, column)
+                columns.setdefault(key, (comparison, number))
     return list(columns.values())
 
 
@@ -133,39 +136,42 @@ def _overview(comparisons: Sequence[Comparison]) -> dict[str, dict[str, Share]]:
     return overview
 
 
-def _duels(comparisons: Sequence[Comparison]) -> Iterable[Duel]:
+def _head_to_head(comparisons: Sequence[Comparison]) -> Iterable[HeadToHead]:
     columns = [one.column(number) for one, number in distinct_columns(comparisons)]
     for label in dict.fromkeys(label for column in columns for label in column):
         both = [column for column in columns if label in column and SUBJECT in column]
         if label == SUBJECT or not both:
             continue
         pairs = [pair for one in comparisons for pair in one.pairs if pair.label == label]
-        several = [pair for pair in pairs if pair.is_clear is not None]
-        lower = sum(bool(pair.is_clear) and pair.mean > 0 for pair in several)
-        higher = sum(bool(pair.is_clear) and pair.mean < 0 for pair in several)
+        tested = [pair for pair in pairs if pair.is_clear is not None]
+        lower = sum(bool(pair.is_clear) and pair.mean > 0 for pair in tested)
+        higher = sum(bool(pair.is_clear) and pair.mean < 0 for pair in tested)
         n_won = sum(column[SUBJECT].gap < column[label].gap for column in both)
-        yield Duel(label, n_won, len(both), (lower, higher, len(several) - lower - higher))
+        yield HeadToHead(label, n_won, len(both), (lower, higher, len(tested) - lower - higher))
 
 
 def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, str]]:
-    sizes: dict[str, set[int]] = {}
+    instances: dict[str, set[int]] = {}
     for record in records:
-        # A run that failed does not know its rows.
+        # A run that failed has no numbers of rows.
         if record.n_rows is not None:
             size = f"{record.n_rows:,} training rows of {record.n_features} columns"
-            what = f"{record.dataset}: {size}, {record.n_test_rows:,} test rows"
-            sizes.setdefault(what, set()).add(record.instance)
+            data = f"{record.dataset}: {size}, {record.n_test_rows:,} test rows"
+            instances.setdefault(data, set()).add(record.instance)
     minutes = sum(record.seconds or 0.0 for record in records) / 60
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
-    late = [one for one in records if (one.fit_seconds or one.seconds or 0.0) > budget.seconds]
-    names = ", ".join(sorted({title_of(one.label) for one in late}))
+    slow = [one for one in records if (one.fit_seconds or one.seconds or 0.0) > budget.seconds]
+    names = ", ".join(sorted({title_of(one.label) for one in slow}))
     yield "Budget", budget.name
-    yield "Data", "; ".join(f"{what} (instances: {len(found)})" for what, found in sorted(sizes.items()))
+    yield (
+        "Data",
+        "; ".join(f"{data} (instances: {len(numbers)})" for data, numbers in sorted(instances.items())),
+    )
     yield "Missing levels", ", ".join(map(percent, budget.levels or LEVELS))
     yield "Trials of a search before each fit", str(budget.n_trials)
     yield "Fits", f"{len(records):,}; {duration}"
-    over = f"{len(late)} of {len(records)} ({names})" if late else "none"
-    yield f"Fits that took longer than {budget.seconds:,.0f} s", over
+    n_slow = f"{len(slow)} of {len(records)} ({names})" if slow else "none"
+    yield f"Fits that took longer than {budget.seconds:,.0f} s", n_slow
     yield "Versions", ", ".join(sorted({f"{k} {v}" for one in records for k, v in one.versions.items()}))
     yield "Digests of the source code", ", ".join(sorted({one.source or "unknown" for one in records}))
     yield "Last record", max(one.finished for one in records)

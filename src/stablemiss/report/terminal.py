@@ -53,8 +53,8 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
 
 def _view(comparison: Comparison) -> Table:
     reference = reference_title(comparison)
-    ours = decimals_for(one.rmse for one in comparison.references)
-    theirs = decimals_for(one.published for one in comparison.references)
+    decimals = decimals_for(one.rmse for one in comparison.references)
+    published_decimals = decimals_for(one.published for one in comparison.references)
     view = Table(
         title=f"{table_title(comparison.table.name)}: {comparison.table.title}\n"
         f"Gap to {reference} (RMSE minus {reference}'s)",
@@ -69,17 +69,18 @@ def _view(comparison: Comparison) -> Table:
         view.add_column(title, justify="right", no_wrap=True)
     previous = None
     for line in comparison.lines:
-        if previous is not None and previous.is_of_the_paper != line.is_of_the_paper:
+        if previous is not None and previous.is_from_paper != line.is_from_paper:
             view.add_section()
         previous = line
-        view.add_row(Text(title_of(line.label)), *(_gap(cell, ours) for cell in line.cells))
+        view.add_row(Text(title_of(line.label)), *(_gap(cell, decimals) for cell in line.cells))
         if any(cell and cell.published is not None for cell in line.cells):
-            view.add_row("  published", *(_published(cell, theirs) for cell in line.cells), style="dim")
+            published = [_published(cell, published_decimals) for cell in line.cells]
+            view.add_row("  published", *published, style="dim")
     view.add_section()
-    view.add_row(f"{reference}, RMSE", *(number(one.rmse, ours) for one in comparison.references))
+    view.add_row(f"{reference}, RMSE", *(number(one.rmse, decimals) for one in comparison.references))
     if any(one.published is not None for one in comparison.references):
         marks = ["†" if one.published_is_worse_than_constant else "" for one in comparison.references]
-        cells = [number(one.published, theirs) for one in comparison.references]
+        cells = [number(one.published, published_decimals) for one in comparison.references]
         view.add_row("  published", *map("".join, zip(cells, marks, strict=True)), style="dim")
     if any(value is not None for value in comparison.agreement):
         view.add_row("rank agreement", *(number(value, 2) for value in comparison.agreement))

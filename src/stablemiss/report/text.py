@@ -1,4 +1,4 @@
-"""Names and numbers as every view writes them."""
+"""Display names and number formats that all views share."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def table_title(name: str) -> str:
 
 def reference_title(comparison: Comparison) -> str:
     """Display name of the reference; the paper writes "-ID" for a StableMiss trained at the test level."""
-    return title_of(comparison.table.reference) + ("-ID" if comparison.table.reference_in_place else "")
+    return title_of(comparison.table.reference) + ("-ID" if comparison.table.reference_at_test_level else "")
 
 
 def column_titles(comparison: Comparison) -> list[str]:
-    """The level of each column."""
+    """The level that names each column, in percent."""
     return [percent(comparison.table.column_level(column)) for column in comparison.columns]
 
 
 def axis_title(comparison: Comparison) -> str:
-    """What the levels of the columns mean."""
+    """Whether the levels of the columns are those of training rows, of test rows, or of both."""
     if len({column.train_level for column in comparison.columns}) == 1:
         return "tested at"
-    same = len({column.test_level for column in comparison.columns}) == 1
-    return "trained at" if same else "trained and tested at"
+    has_one_test_level = len({column.test_level for column in comparison.columns}) == 1
+    return "trained at" if has_one_test_level else "trained and tested at"
 
 
 def instances_text(comparison: Comparison) -> str:
     """Number of instances behind the columns, such as "3", "1 of 3" or "1–2 of 3"."""
     counts = [len(instances) for instances in comparison.instances if instances] or [0]
-    between = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
-    return between if min(counts) == comparison.n_instances else f"{between} of {comparison.n_instances}"
+    text = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+    return text if min(counts) == comparison.n_instances else f"{text} of {comparison.n_instances}"
 
 
 def decimals_for(references: Iterable[float | None]) -> int:
@@ -77,10 +77,10 @@ def number(value: float | None, decimals: int) -> str:
 
 
 def share(value: float | None) -> str:
-    """A measured share in percent, with one decimal."""
+    """A share in percent with one decimal; a dash for None."""
     return "–" if value is None else f"{number(100 * value, 1)}%"
 
 
 def percent(level: float) -> str:
-    """A level as people write it, such as "10%" or "12.5%"."""
+    """A level in percent without trailing zeros, such as "10%" or "12.5%"."""
     return f"{round(100 * level, 6):g}%"

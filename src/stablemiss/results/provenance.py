@@ -19,7 +19,7 @@ PACKAGES = ("stablemiss", "numpy", "scipy", "torch", "scikit-learn", "lightgbm")
 
 
 def provenance() -> dict[str, Any]:
-    """Fields that every record carries: versions, digest of the source code, time.
+    """Fields of every record that describe its origin: versions, digest of the source code, time.
 
     Examples
     --------
@@ -57,11 +57,11 @@ def source_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def describe(thing: Any) -> Any:
-    """Parameters of an object as dictionaries, lists, numbers and strings, which JSON can hold.
+def describe(value: Any) -> Any:
+    """Parameters of an object as dictionaries, lists, numbers and strings, which JSON can represent.
 
     Estimators, methods and dataclasses (mechanisms, architectures) become their class name and their
-    parameters. Anything else without a JSON form becomes its `repr`.
+    parameters. Any other object becomes its `repr`.
 
     Examples
     --------
@@ -69,33 +69,33 @@ def describe(thing: Any) -> Any:
     >>> describe(Boosting(masked_copies=6))["masked_copies"]
     6
     """
-    if thing is None or isinstance(thing, bool | int | str):
-        return thing
-    if isinstance(thing, float):
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
         # JSON has no NaN and no infinity.
-        return thing if math.isfinite(thing) else str(thing)
-    if isinstance(thing, Mapping):
-        return {str(key): describe(value) for key, value in thing.items()}
-    if isinstance(thing, list | tuple):
-        return [describe(value) for value in thing]
-    if hasattr(thing, "get_params") and not isinstance(thing, type):
-        parameters = thing.get_params(deep=False)
-    elif is_dataclass(thing) and not isinstance(thing, type):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): describe(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [describe(entry) for entry in value]
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        parameters = value.get_params(deep=False)
+    elif is_dataclass(value) and not isinstance(value, type):
         # Fields that are excluded from the repr hold what was fitted, not parameters.
-        parameters = {field.name: getattr(thing, field.name) for field in fields(thing) if field.repr}
+        parameters = {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
     else:
-        return repr(thing)
-    return {"class": type(thing).__name__, **{name: describe(value) for name, value in parameters.items()}}
+        return repr(value)
+    return {"class": type(value).__name__, **{name: describe(entry) for name, entry in parameters.items()}}
 
 
 def reset_peak_memory() -> None:
-    """Start the measurement of `peak_memory` again, where the operating system can do that."""
+    """Reset the peak that `peak_memory` returns, if the operating system supports it (Linux does)."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def peak_memory() -> int:
-    """The most bytes this process has held since `reset_peak_memory`, or since it started."""
+    """Peak memory of this process in bytes, since `reset_peak_memory` or since it started."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text().splitlines():

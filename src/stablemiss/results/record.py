@@ -16,8 +16,8 @@ class Score:
     """The error of a fitted model under one test mechanism."""
 
     mechanism: str
-    level: float | None  # missing rate; None where the mechanism's name says all
-    error: float | None  # in the metric of the record; None where the run measures something else
+    level: float | None  # missing rate; None if the mechanism has none to set
+    error: float | None  # in the metric of the record; None if the run measures something else
     predict_seconds: float | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)  # such as the coverage of intervals
 
@@ -35,24 +35,24 @@ class Record:
     True
     """
 
-    suite: str  # the collection of the run, such as "standard" (a budget of the reproduction) or "regret"
+    suite: str  # what the run belongs to: a budget of the reproduction such as "standard", or a benchmark
     dataset: str
     mechanism: str  # missingness of the training rows
-    level: float | None  # its missing rate; None where the mechanism's name says all
+    level: float | None  # its missing rate; None if the mechanism has none to set
     instance: int  # number of the population, or of the split of a real table
-    label: str  # what was fitted
+    label: str  # name of the model in tables
     seed: int
     scores: tuple[Score, ...] = ()  # empty if the run failed
     metric: str = "rmse"  # or "log loss", …
-    failure: str | None = None  # why the run failed
-    settings: Mapping[str, Any] = field(default_factory=dict)  # what else determines the scores
+    failure: str | None = None  # the error of a run that failed
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further settings that determine the scores
     config: Mapping[str, Any] = field(default_factory=dict)  # parameters of the fitted model
     n_rows: int | None = None
     n_test_rows: int | None = None
     n_features: int | None = None
     fit_seconds: float | None = None
-    predict_seconds: float | None = None  # of all tests
-    seconds: float | None = None  # of the whole run
+    predict_seconds: float | None = None  # on all test rows, under all mechanisms
+    seconds: float | None = None  # duration of the whole run, with drawing of the data
     peak_memory: int | None = None  # bytes
     extra: Mapping[str, Any] = field(default_factory=dict)  # further measurements of a benchmark
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -67,13 +67,13 @@ class Record:
 
     def outcome(self) -> dict[str, Any]:
         """The record without the fields that differ between two executions of the same run."""
-        found = {name: value for name, value in asdict(self).items() if name not in MEASURED}
-        for score in found["scores"]:
+        values = {name: value for name, value in asdict(self).items() if name not in MEASURED}
+        for score in values["scores"]:
             del score["predict_seconds"]
-        return found
+        return values
 
     def to_json(self) -> str:
-        """The record as one line of JSON. Non-finite numbers are refused."""
+        """The record as one line of JSON; raises ValueError if a number is not finite."""
         return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
 
     @classmethod
@@ -104,7 +104,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-def _check_types(part: Record | Score) -> None:
-    for one in fields(part):
-        if not isinstance(value := getattr(part, one.name), _TYPES[str(one.type)]):
-            raise ValueError(f"not a result record: {one.name} is {value!r}")
+def _check_types(instance: Record | Score) -> None:
+    """Raise ValueError if a field does not have its declared type."""
+    for declared in fields(instance):
+        if not isinstance(value := getattr(instance, declared.name), _TYPES[str(declared.type)]):
+            raise ValueError(f"not a result record: {declared.name} is {value!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from filelock import FileLock, Timeout
 from stablemiss.results.record import Record
 from stablemiss.writing import check_can_write
 
-# How every line begins.
+# Every line starts with this.
 LINE_START = b'{"suite": "'
 
 
@@ -103,7 +104,7 @@ class Store:
         if not self.path.exists():
             return [], b""
         *lines, rest = self.path.read_bytes().split(b"\n")
-        if rest.endswith(b"}"):
+        if rest.endswith(b"}") and _is_complete_json(rest):
             self._parse(rest, len(lines) + 1)
             return [*lines, rest], b""
         if not rest.startswith(LINE_START[: len(rest)]):
@@ -121,3 +122,12 @@ class Store:
             f"Line {number} of {self.path} is not a result record: the file is damaged. Nothing was written. "
             "Remove that line, or move the file away, and run the command again."
         )
+
+
+def _is_complete_json(line: bytes) -> bool:
+    """Whether a line is a whole JSON value; a killed writer may have stopped after an inner brace."""
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
