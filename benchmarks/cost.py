@@ -4,7 +4,7 @@ The first table shows King County house sales under the mechanism "train" of the
 18 columns; a synthetic table of that shape if STABLEMISS_DATA is not set): times as ratios to LightGBM with
 early stopping in the same repeat. Processor time excludes other processes. The second table shows synthetic
 tables of 18 columns and growing numbers of rows. Each fit runs in a process of its own, so that its peak
-memory is its own: the most it held, minus what it held after its imports, including the table. The bar is 4
+memory is its own: the most it held, minus what it held after its imports, including the table. The limit is 4
 × the table + 1 GiB.
 
 Records are stored as they are ready and not measured again unless --again is given.
@@ -146,7 +146,7 @@ def beside_lightgbm(records: list[Record]) -> str:
         times = [f"{len(own)}", f"{fit:.1f}×", f"{work:.1f}×", f"{predict:.1f}×", f"{alone:.1f} ms"]
         rows.append([model, *times, memory(max(own, key=lambda one: one.peak_memory or 0))])
     heads = ["model", "repeats", "fit", "its processor time", f"predict {N_PREDICTED:,} rows", "one row"]
-    return markdown_table([*heads, "memory of fit (bar)"], rows)
+    return markdown_table([*heads, "memory of fit (limit)"], rows)
 
 
 def against_rows(records: list[Record]) -> str:
@@ -162,12 +162,12 @@ def against_rows(records: list[Record]) -> str:
         ]
         for one in sorted(records, key=lambda one: (one.label, one.n_rows, one.instance))
     ]
-    return markdown_table(["model", "rows", "fit", "processor time per row", "memory of fit (bar)"], rows)
+    return markdown_table(["model", "rows", "fit", "processor time per row", "memory of fit (limit)"], rows)
 
 
 def memory(record: Record) -> str:
-    bar = 4 * record.extra["table_memory"] + 2**30
-    return f"{(record.peak_memory or 0) / 2**20:,.0f} MiB ({bar / 2**20:,.0f} MiB)"
+    limit = 4 * record.extra["table_memory"] + 2**30
+    return f"{(record.peak_memory or 0) / 2**20:,.0f} MiB ({limit / 2**20:,.0f} MiB)"
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 """How fast the dependence and its gradient are, against plain matrix products in the same run.
 
 Prints, for both forms, the time of one loss with its gradient as a ratio to that of the same multiplications
-in `torch.mm` (ZᵀZ and then Z times that, Z with a column for every feature and mask bit and one of ones), how
-it grows with the rows, what wide tables take, and the highest memory of the process.
+in `torch.mm` (ZᵀZ and then Z times that, where Z has a column for every feature and mask indicator and one of
+ones), how it grows with the rows, what wide tables take, and the highest memory of the process.
 
     python benchmarks/decorrelation.py [--seed 0] [--wide]
 """
@@ -82,7 +82,9 @@ def main() -> None:
     for n, d in [(16384, 50), (8192, 784)]:
         values, mask = make_table(n, d, options.seed)
         start = time.perf_counter()
-        result = Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
+        result = Decorrelator().learn_weights(
+            values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed)
+        )
         left = result.effective_rows / n
         print(f"{n:>8} {d:>8} {time.perf_counter() - start:>8.1f} s, effective rows {left:.0%}", flush=True)
     if not options.wide:
@@ -101,7 +103,7 @@ def main() -> None:
         )
     values, mask = make_table(2048, 10744, options.seed)
     start = time.perf_counter()
-    Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
+    Decorrelator().learn_weights(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
     print(f"    2048    10744 {time.perf_counter() - start:>8.1f} s for weights, peak {peak():.2f} GiB")
 
 

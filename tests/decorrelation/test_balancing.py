@@ -9,7 +9,9 @@ SCALES = ["correlation", "covariance", "fixed"]
 
 
 def balance(table, *settings, rng, weight=None, groups=None, **more):
-    return BalancingDecorrelator(*settings, **more).weigh(table, rng=rng, weight=weight, groups=groups)
+    return BalancingDecorrelator(*settings, **more).learn_weights(
+        table, rng=rng, weight=weight, groups=groups
+    )
 
 
 def effective_share(weight):

@@ -10,7 +10,7 @@ from stablemiss.decorrelation.ratio import _folds
 
 
 def ratio_weights(table, *settings, rng, weight=None, groups=None, **more):
-    return RatioDecorrelator(*settings, **more).weigh(table, rng=rng, weight=weight, groups=groups)
+    return RatioDecorrelator(*settings, **more).learn_weights(table, rng=rng, weight=weight, groups=groups)
 
 
 def effective_share(weight):
