@@ -179,9 +179,8 @@ class ColumnNet(Method):
         Weight of the reconstruction loss relative to the prediction loss. A larger value favours
         reconstruction; 0 turns it off.
     steps : int, default=5000
-        Number of training steps; the masks of each batch are drawn anew. Raising it usually improves accuracy
-        and takes longer. Overfitting is slow, because a row is hardly ever seen twice with the same mask.
-        Small tables use fewer steps.
+        Number of training steps; the masks of each batch are drawn anew. Raising it takes longer and usually
+        improves accuracy, because no row is seen twice with the same mask. Small tables use fewer steps.
     learning_rate : float, default=3e-3
         Maximum learning rate of the one-cycle schedule. A larger value trains faster and less reliably.
     weight_decay : float, default=0.05

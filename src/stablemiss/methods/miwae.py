@@ -44,8 +44,8 @@ from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, adamw, to_device
 
-# Minimum scale and degrees of freedom of a decoded column; without them the density at a single value is not
-# bounded.
+# Minimum scale and degrees of freedom of a decoded column; below these, the density at a single value can
+# become extremely large.
 MIN_SCALE, MIN_DEGREES = 1e-3, 3.0
 # Maximum number of validation rows for early stopping, because each prediction takes hundreds of draws.
 MAX_VALIDATION_ROWS = 1000

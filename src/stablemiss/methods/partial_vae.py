@@ -180,7 +180,7 @@ class PartialVAE(Method):
     ----------
     d_latent : int, default=40
         Length of the latent code z of a row. It should be at least the intrinsic dimension of the columns; a
-        larger value costs little accuracy, because dimensions that explain nothing stay at their prior.
+        larger value costs little, because dimensions that explain nothing stay at their prior.
     d_code : int, default=100
         Length of the code of the observed set, which carries all information about a row. The cost grows with
         columns × d_code.
