@@ -4,8 +4,8 @@ The first table shows King County house sales under the mechanism "train" of the
 18 columns; a synthetic table of that shape if STABLEMISS_DATA is not set), with times as ratios to LightGBM
 with early stopping in the same repeat. Processor time excludes other processes. The second table shows
 synthetic tables of 18 columns and growing numbers of rows. Each fit runs in a new process. The memory of a
-fit is the peak memory of the process minus its memory after imports; it includes the table. The limit ("bar")
-is four times the size of the table plus 1 GiB.
+fit is the peak memory of the process minus its memory after imports; it includes the table. The limit is
+four times the size of the table plus 1 GiB.
 
 Each record is stored as soon as it is complete. Stored runs are not repeated unless --again is given.
 
@@ -159,7 +159,7 @@ def compare_with_lightgbm(records: list[Record]) -> str:
             [model, *times, memory(max((ours for ours, _ in pairs), key=lambda one: one.peak_memory))]
         )
     header = ["model", "repeats", "fit", "its processor time", f"predict {N_PREDICTED:,} rows", "one row"]
-    return markdown_table([*header, "memory of fit (bar)"], rows)
+    return markdown_table([*header, "memory of fit (limit)"], rows)
 
 
 def by_rows(records: list[Record]) -> str:
@@ -175,13 +175,13 @@ def by_rows(records: list[Record]) -> str:
         ]
         for one in sorted(records, key=lambda one: (one.label, one.n_rows, one.instance))
     ]
-    return markdown_table(["model", "rows", "fit", "processor time per row", "memory of fit (bar)"], rows)
+    return markdown_table(["model", "rows", "fit", "processor time per row", "memory of fit (limit)"], rows)
 
 
 def memory(record: Record) -> str:
     """Memory of a fit and, in brackets, its limit."""
-    bar = 4 * record.extra["table_memory"] + 2**30
-    return f"{(record.peak_memory or 0) / 2**20:,.0f} MiB ({bar / 2**20:,.0f} MiB)"
+    limit = 4 * record.extra["table_memory"] + 2**30
+    return f"{(record.peak_memory or 0) / 2**20:,.0f} MiB ({limit / 2**20:,.0f} MiB)"
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Speed of the dependence and its gradient, compared with plain matrix products in the same run.
 
 Prints, for both forms, the time of one loss with its gradient as a ratio to that of the same multiplications
-in `torch.mm` (ZᵀZ, then Z times the result, where Z has a column for every feature and mask bit and one of
+in `torch.mm` (ZᵀZ, then Z times the result, where Z has a column for every feature and mask indicator and one of
 ones) for growing numbers of rows, and the time and peak memory for wide tables.
 
     python benchmarks/decorrelation.py [--seed 0] [--wide]
@@ -82,7 +82,9 @@ def main() -> None:
     for n, d in [(16384, 50), (8192, 784)]:
         values, mask = make_table(n, d, options.seed)
         start = time.perf_counter()
-        result = Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
+        result = Decorrelator().learn_weights(
+            values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed)
+        )
         share = result.effective_rows / n
         print(f"{n:>8} {d:>8} {time.perf_counter() - start:>8.1f} s, effective rows {share:.0%}", flush=True)
     if not options.wide:
@@ -102,7 +104,7 @@ def main() -> None:
         )
     values, mask = make_table(2048, 10744, options.seed)
     start = time.perf_counter()
-    Decorrelator().weigh(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
+    Decorrelator().learn_weights(values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed))
     print(f"    2048    10744 {time.perf_counter() - start:>8.1f} s for weights, peak {peak_gib():.2f} GiB")
 
 

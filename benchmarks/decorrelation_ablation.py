@@ -37,8 +37,8 @@ N_TRAIN, N_TEST, TRAIN_LEVEL = 16384, 8192, 0.1
 class Shuffled(StableMiss):
     """The weights permuted at random over the rows: only the cost of uneven weights remains."""
 
-    def weigh(self, train: MaskedData, rng: np.random.Generator, progress: Progress) -> Weighting:
-        weighting = super().weigh(train, rng, progress)
+    def learn_row_weights(self, train: MaskedData, rng: np.random.Generator, progress: Progress) -> Weighting:
+        weighting = super().learn_row_weights(train, rng, progress)
         return replace(weighting, weight=rng.permutation(weighting.weight))
 
 

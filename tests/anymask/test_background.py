@@ -38,10 +38,10 @@ def test_the_function_runs_in_parallel_to_the_block():
 
     with BackgroundTask(function) as background:
         assert started.wait(10)
-        assert background.n_threads_left == 1
+        assert background.n_free_threads == 1
         may_finish.set()
         assert background.result(NullProgress()) is True
-        assert background.n_threads_left is None
+        assert background.n_free_threads is None
 
 
 def test_progress_is_shown_while_waiting_for_the_result():
@@ -94,7 +94,7 @@ def test_without_a_second_thread_the_function_runs_inside_result(concurrent, n_t
         torch_threads(n_threads),
         BackgroundTask(lambda p: threads.append(threading.current_thread()), concurrent) as background,
     ):
-        assert background.n_threads_left is None
+        assert background.n_free_threads is None
         assert not threads
         background.result(NullProgress())
     assert threads == [threading.main_thread()]

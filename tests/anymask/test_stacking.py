@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stablemiss.anymask.stacking import combine, learn_member_weights, share_observed
+from stablemiss.anymask.stacking import combine, learn_member_weights, observed_fraction
 from stablemiss.data import MaskedData
 from stablemiss.seeding import to_rng
 
@@ -52,4 +52,4 @@ def test_the_member_with_the_lower_log_loss_gets_the_weight(n_classes):
 
 def test_encoded_columns_of_one_group_count_once():
     mask = np.array([[True, False, False, False], [False, True, True, True]])
-    assert share_observed(mask, np.array([0, 1, 1, 1])).tolist() == [0.5, 0.5]
+    assert observed_fraction(mask, np.array([0, 1, 1, 1])).tolist() == [0.5, 0.5]

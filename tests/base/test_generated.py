@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.stablemiss import TERMS_OF, StableMiss
+from stablemiss.methods.stablemiss import DECORRELATION_TERMS, StableMiss
 from stablemiss.methods.stablemiss_plus import StableMissPlus
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
@@ -31,7 +31,7 @@ def fit(method, values, mask, y, weight=None, task=None, seed=0):
     return method.fit(train, valid, task, to_rng(seed), NullProgress())
 
 
-@pytest.mark.parametrize("decorrelate", [name for name in TERMS_OF if name != "none"])
+@pytest.mark.parametrize("decorrelate", [name for name in DECORRELATION_TERMS if name != "none"])
 @pytest.mark.parametrize("form", ["weighted", "paper"])
 def test_with_a_large_penalty_it_equals_the_unweighted_fit(decorrelate, form):
     """Equal weights change neither initial parameters nor batches: predictions are identical."""
@@ -66,7 +66,7 @@ def test_missing_values_influence_neither_weights_nor_predictions(method):
 
 
 @pytest.mark.parametrize("method", [StableMiss(decorrelate="full", **QUICK), StableMissPlus(**QUICK)])
-def test_learnt_weights_multiply_the_sample_weights(method):
+def test_fitted_weights_multiply_the_sample_weights(method):
     """With a large penalty, the weights are the sample weights."""
     values, mask, y = draw(2)
     weight = np.where(np.arange(len(y)) % 3 == 0, 3.0, 1.0)
@@ -112,9 +112,9 @@ def test_dependence_within_a_group_is_ignored():
         (StableMiss(decorrelate="all"), "decorrelate must be one of .* got 'all'"),
         (StableMiss(decorrelate="full", strength=-1), "must not be negative"),
         (StableMiss(decorrelate="none", form="other"), "form must be 'weighted' or 'paper'; got 'other'"),
-        (StableMissPlus(strength=-1), "strength=-1 is too small"),
+        (StableMissPlus(strength=-1), "strength must be at least.*got -1"),
         (StableMissPlus(n_directions=0), "at least 1"),
-        (StableMissPlus(n_directions=2.5), "n_directions=2.5 must be a whole number"),
+        (StableMissPlus(n_directions=2.5), "n_directions must be an integer.*got 2.5"),
     ],
 )
 def test_invalid_parameters_raise(method, message):

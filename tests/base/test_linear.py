@@ -55,7 +55,7 @@ def test_weights_are_equivalent_to_repeated_rows(seed, is_classification):
         np.testing.assert_allclose(actual, expected, rtol=1e-2, atol=1e-3)
 
 
-def test_learnt_weights_are_not_part_of_the_archive():
+def test_fitted_weights_are_not_part_of_the_archive():
     """They belong to the training rows, which are not archived either."""
     predictor = LinearPredictor(np.zeros(1), np.ones((1, 1)), np.zeros(1), use_mask=False, weight=np.ones(9))
     assert LinearPredictor.from_state(predictor.state()).weight is None

@@ -42,12 +42,12 @@ def test_finite_numbers_at_or_above_the_bound_pass(value):
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (0, "depth=0 is too small; give at least 1"),
-        (2.0, "depth=2.0 must be a whole number; give at least 1"),
-        ("2", "depth='2' must be a whole number"),
-        (None, "depth=None must be a whole number"),
-        (True, "depth=True must be a whole number"),
-        (np.nan, "depth=nan must be a whole number"),
+        (0, "depth must be at least 1.*got 0"),
+        (2.0, "depth must be an integer of at least 1; got 2.0"),
+        ("2", "depth must be an integer.*got '2'"),
+        (None, "depth must be an integer.*got None"),
+        (True, "depth must be an integer.*got True"),
+        (np.nan, "depth must be an integer.*got nan"),
     ],
 )
 def test_other_values_for_an_integer_raise(value, reason):
@@ -58,11 +58,11 @@ def test_other_values_for_an_integer_raise(value, reason):
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        (-0.1, "ridge=-0.1 is too small; give at least 0.0"),
-        (np.inf, "ridge=inf must be a finite number; give at least 0.0"),
-        (np.nan, "ridge=nan must be a finite number"),
-        ("0.1", "ridge='0.1' must be a finite number"),
-        (None, "ridge=None must be a finite number"),
+        (-0.1, "ridge must be at least 0.0.*got -0.1"),
+        (np.inf, "ridge must be a finite number of at least 0.0; got inf"),
+        (np.nan, "ridge must be a finite number.*got nan"),
+        ("0.1", "ridge must be a finite number.*got '0.1'"),
+        (None, "ridge must be a finite number.*got None"),
     ],
 )
 def test_other_values_for_a_number_raise(value, reason):
@@ -78,15 +78,15 @@ def test_widths_may_be_any_sequence_of_positive_integers(widths):
 @pytest.mark.parametrize(
     ("widths", "reason"),
     [
-        (8, r"hidden=8 must be a sequence with the width of each layer; for a single one give \(8,\)"),
-        (2.5, r"hidden=2.5 must be a sequence with the width of each layer, such as \(128, 64\)"),
-        (-3, r"hidden=-3 must be a sequence with the width of each layer, such as \(128, 64\)"),
-        (None, "hidden=None must be a sequence"),
-        ("88", "hidden='88' must be a sequence"),
-        ([-3], r"hidden=\[-3\] must hold whole numbers of at least 1"),
-        ((8, 0), r"hidden=\(8, 0\) must hold whole numbers"),
-        ((8, 2.5), r"hidden=\(8, 2.5\) must hold whole numbers"),
-        ((True,), r"hidden=\(True,\) must hold whole numbers"),
+        (8, r"hidden must be a sequence of layer widths; got 8. For a single layer use \(8,\)"),
+        (2.5, r"hidden must be a sequence of layer widths, such as \(128, 64\); got 2.5"),
+        (-3, r"hidden must be a sequence of layer widths, such as \(128, 64\); got -3"),
+        (None, "hidden must be a sequence.*got None"),
+        ("88", "hidden must be a sequence.*got '88'"),
+        ([-3], r"hidden must contain only integers of at least 1; got \[-3\]"),
+        ((8, 0), r"hidden must contain only integers of at least 1; got \(8, 0\)"),
+        ((8, 2.5), r"hidden must contain only integers of at least 1; got \(8, 2.5\)"),
+        ((True,), r"hidden must contain only integers of at least 1; got \(True,\)"),
     ],
 )
 def test_other_values_for_widths_raise(widths, reason):

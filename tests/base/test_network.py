@@ -9,11 +9,11 @@ import torch
 from stablemiss.base.network import NetworkPredictor
 from stablemiss.networks import GeneratedMLP
 from stablemiss.torch_state import torch_threads
-from stablemiss.training import CHUNK
+from stablemiss.training import CHUNK_SIZE
 
 
 class Predictor(NetworkPredictor):
-    kind = GeneratedMLP
+    network_class = GeneratedMLP
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def rows(n):
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_predictions_do_not_depend_on_the_number_of_threads(predictor, n_threads):
-    values, mask = rows(3 * CHUNK + 7)
+    values, mask = rows(3 * CHUNK_SIZE + 7)
     slices = [slice(first, first + 500) for first in range(0, len(values), 500)]
     expected = np.concatenate([predictor.predict(values[rows], mask[rows]) for rows in slices])
     with torch_threads(n_threads):
@@ -42,8 +42,8 @@ def test_predictions_do_not_depend_on_the_number_of_threads(predictor, n_threads
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_can_predict(predictor):
-    """Web servers fork after loading a model; the threads of torch would deadlock there."""
-    values, mask = rows(2 * CHUNK)
+    """Web servers fork after loading a model; torch's own threads would deadlock there."""
+    values, mask = rows(2 * CHUNK_SIZE)
     with torch_threads(2):
         torch.randn(600, 600) @ torch.randn(600, 600)  # the parent process starts torch's threads
         process = multiprocessing.get_context("fork").Process(target=predictor.predict, args=(values, mask))

@@ -16,8 +16,8 @@ def test_a_range_contains_the_numbers_between_its_bounds():
 
 
 def test_a_range_with_integer_bounds_contains_integers():
-    assert Range(1, 5).is_whole
-    assert not Range(1, 5.0).is_whole
+    assert Range(1, 5).is_integer
+    assert not Range(1, 5.0).is_integer
     assert 3 in Range(1, 5)
     assert 2.5 not in Range(1, 5)
 

@@ -202,7 +202,7 @@ def test_an_easy_target_is_predicted_better_than_by_the_constant_with_default_pa
 def test_a_predictor_rebuilt_from_its_state_predicts_bit_identically(method, kind):
     data, task = draw(kind)
     predictor = fitted(method.name, kind)
-    assert isinstance(predictor, method.predictor)
+    assert isinstance(predictor, method.predictor_class)
     rebuilt = type(predictor).from_state(predictor.state())
     np.testing.assert_array_equal(predict(rebuilt, data), predict(predictor, data))
     outputs = predict(predictor, data)

@@ -9,7 +9,9 @@ SCALES = ["correlation", "covariance", "fixed"]
 
 
 def balance(table, *settings, rng, weight=None, groups=None, **more):
-    return BalancingDecorrelator(*settings, **more).weigh(table, rng=rng, weight=weight, groups=groups)
+    return BalancingDecorrelator(*settings, **more).learn_weights(
+        table, rng=rng, weight=weight, groups=groups
+    )
 
 
 def effective_share(weight):
@@ -118,8 +120,8 @@ def test_columns_of_one_group_may_stay_correlated(scale):
     assert effective_share(weight) > 0.6
 
 
-def test_learnt_weights_multiply_the_given_weights():
-    """The product of given and learnt weights balances; a single column keeps its given weights."""
+def test_fitted_weights_multiply_the_given_weights():
+    """The product of given and fitted weights balances; a single column keeps its given weights."""
     table = draw_equicorrelated(0.4, seed=1)
     base = np.random.default_rng(1).uniform(0.2, 2.0, size=2000)
     weight = balance(table, penalty=0.01, rng=np.random.default_rng(0), weight=base, max_steps=400)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from stablemiss.decorrelation import BatchWeights, ChannelDependence, Memory, RandomFeatures
-from stablemiss.decorrelation.channels import FIRST_BATCHES
+from stablemiss.decorrelation import BatchDecorrelator, ChannelDependence, Memory, RandomFeatures
+from stablemiss.decorrelation.channels import N_AVERAGED_BATCHES
 from stablemiss.seeding import to_rng
 
 
@@ -16,9 +16,9 @@ def draw(seed, n=128, d=6, common=0.0):
 
 
 def weigh(batches, seed=0, kind="queue", weight=None, **settings):
-    """Learnt shares of the last of several batches."""
+    """Fitted shares of the last of several batches."""
     d = batches[0].shape[1]
-    weights = BatchWeights(Memory(kind, 128), to_rng(seed), np.arange(d), **settings)
+    weights = BatchDecorrelator(Memory(kind, 128), to_rng(seed), np.arange(d), **settings)
     for batch in batches:
         share = weights(batch, torch.ones(len(batch)).to(batch) if weight is None else weight)
     return share
@@ -92,7 +92,7 @@ def test_rows_of_independent_columns_keep_nearly_equal_weights(seed, d):
 @pytest.mark.parametrize("seed", range(3))
 def test_with_a_blended_memory_independent_columns_look_dependent(seed):
     """This is why the memory is a queue by default."""
-    batches = [draw(100 * seed + i, d=20) for i in range(FIRST_BATCHES + 2)]
+    batches = [draw(100 * seed + i, d=20) for i in range(N_AVERAGED_BATCHES + 2)]
     queue, blend = (weigh(batches, seed, kind, lambda_p=3.0) for kind in ("queue", "blend"))
     assert effective_share(blend) < 0.99 < effective_share(queue)
 
@@ -124,30 +124,30 @@ def add_batches(memory, n_batches, length=4):
     """Add batches to a memory and return the last one."""
     for number in range(n_batches):
         features = torch.from_numpy(to_rng(number).normal(size=(length, 2)))
-        raw = torch.full((length,), float(number)).to(features)
-        memory.add(features, raw)
-    return features, raw
+        logits = torch.full((length,), float(number)).to(features)
+        memory.add(features, logits)
+    return features, logits
 
 
 def test_a_blend_with_alpha_zero_is_the_last_batch():
     memory = Memory("blend", size=4, alpha=0.0)
-    features, raw = add_batches(memory, FIRST_BATCHES + 3)
+    features, logits = add_batches(memory, N_AVERAGED_BATCHES + 3)
     torch.testing.assert_close(memory.features, features)
-    torch.testing.assert_close(memory.raw, raw)
+    torch.testing.assert_close(memory.logits, logits)
 
 
 def test_a_blend_is_the_mean_of_the_first_batches_and_then_a_moving_average():
     memory = Memory("blend", size=4, alpha=0.9)
-    add_batches(memory, FIRST_BATCHES)
-    mean = (FIRST_BATCHES - 1) / 2
-    torch.testing.assert_close(memory.raw, torch.full((4,), mean).to(memory.raw))
-    memory.add(torch.zeros(4, 2).to(memory.features), torch.zeros(4).to(memory.raw))
-    torch.testing.assert_close(memory.raw, torch.full((4,), 0.9 * mean).to(memory.raw))
+    add_batches(memory, N_AVERAGED_BATCHES)
+    mean = (N_AVERAGED_BATCHES - 1) / 2
+    torch.testing.assert_close(memory.logits, torch.full((4,), mean).to(memory.logits))
+    memory.add(torch.zeros(4, 2).to(memory.features), torch.zeros(4).to(memory.logits))
+    torch.testing.assert_close(memory.logits, torch.full((4,), 0.9 * mean).to(memory.logits))
 
 
 def test_a_short_batch_changes_only_the_first_rows_of_a_blend():
     memory = Memory("blend", size=4, alpha=0.0)
-    features, _ = add_batches(memory, FIRST_BATCHES + 1)
+    features, _ = add_batches(memory, N_AVERAGED_BATCHES + 1)
     short = torch.ones(3, 2).to(features)
     memory.add(short, torch.ones(3).to(features))
     torch.testing.assert_close(memory.features, torch.cat([short, features[3:]]))
@@ -158,5 +158,5 @@ def test_a_queue_keeps_the_latest_rows(size, length):
     memory = Memory("queue", size)
     add_batches(memory, 5, length)
     latest = np.repeat(np.arange(5.0), length)[::-1][:size][::-1]
-    np.testing.assert_array_equal(np.sort(memory.raw.numpy()), latest)
+    np.testing.assert_array_equal(np.sort(memory.logits.numpy()), latest)
     assert memory.features.shape == (len(latest), 2)

@@ -1,4 +1,4 @@
-"""Dependence between columns and mask bits: against loops, finite differences, and known cases."""
+"""Dependence between columns and mask indicators: against loops, finite differences, and known cases."""
 
 import itertools
 
@@ -25,7 +25,7 @@ def make_table(seed, n=90, d=4, q=3):
 
 
 def cosines(features, values, mask):
-    """Features of values and bits as numpy arrays, from the definition."""
+    """Features of values and indicators as numpy arrays, from the definition."""
     w, b, mw, mb = (
         p.numpy() for p in (features.frequency, features.phase, features.mask_frequency, features.mask_phase)
     )
@@ -136,8 +136,8 @@ def test_unknown_terms_and_forms_raise():
 
 @pytest.mark.parametrize("form", ["weighted", "paper"])
 @pytest.mark.parametrize("block", [1, 2, 8])
-def test_columns_of_one_group_are_not_paired_and_their_bits_count_once(form, block):
-    """Three copies of a bit in one group equal a single bit, for any block size."""
+def test_columns_of_one_group_are_not_paired_and_their_indicators_count_once(form, block):
+    """Three copies of an indicator in one group equal a single indicator, for any block size."""
     values, mask, weight, features = make_table(3, d=4)
     single = Dependence(values, mask, features, ("mm",), form)(weight)[0]["mm"]
     repeated = [0, 0, 0, 1, 2, 3]

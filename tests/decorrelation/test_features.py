@@ -11,7 +11,7 @@ def test_features_equal_their_definition():
     values = torch.tensor([[0.5, -1.0]], dtype=torch.float64)
     expected = np.sqrt(2) * np.cos(0.5 * features.frequency[0].numpy() + features.phase[0].numpy())
     np.testing.assert_allclose(features.of_values(values)[0, 0], expected)
-    zero, step = features.of_bits()
+    zero, step = features.of_mask()
     observed = np.sqrt(2) * np.cos(features.mask_frequency.numpy() + features.mask_phase.numpy())
     np.testing.assert_allclose(zero + step, observed)
 

@@ -53,7 +53,7 @@ def test_the_gradient_of_the_objective_equals_finite_differences():
 
 
 @pytest.mark.parametrize(("gamma", "is_better"), [(0.0, True), (1e6, False)])
-def test_the_best_weights_are_the_base_weights_unless_the_learnt_ones_are_better(gamma, is_better):
+def test_the_best_weights_are_the_base_weights_unless_the_fitted_ones_are_better(gamma, is_better):
     weights = RowWeights(torch.ones(5, dtype=torch.float64), np.random.default_rng(0))
     with torch.no_grad():
         weights.theta.copy_(torch.arange(5.0))

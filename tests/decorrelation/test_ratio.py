@@ -10,7 +10,7 @@ from stablemiss.decorrelation.ratio import _folds
 
 
 def ratio_weights(table, *settings, rng, weight=None, groups=None, **more):
-    return RatioDecorrelator(*settings, **more).weigh(table, rng=rng, weight=weight, groups=groups)
+    return RatioDecorrelator(*settings, **more).learn_weights(table, rng=rng, weight=weight, groups=groups)
 
 
 def effective_share(weight):
@@ -111,8 +111,8 @@ def test_columns_of_one_group_stay_together():
     assert effective_share(separate) < 0.9
 
 
-def test_learnt_weights_multiply_the_given_weights():
-    """Half the rows are dependent but have tiny weights, so the learnt weights stay nearly equal."""
+def test_fitted_weights_multiply_the_given_weights():
+    """Half the rows are dependent but have tiny weights, so the fitted weights stay nearly equal."""
     rng = np.random.default_rng(0)
     dependent = np.repeat(rng.normal(size=(2000, 1)), 2, axis=1)
     table = np.vstack([rng.normal(size=(2000, 2)), dependent])

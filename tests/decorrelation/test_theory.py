@@ -116,7 +116,7 @@ def test_theorem_2_holds_for_the_network_that_methods_train(theta, test_loss, by
 
 @pytest.mark.parametrize("seed", range(5))
 def test_theorem_2_no_weights_distinguish_the_two_if_a_mask_never_occurs(seed):
-    """If exactly one of two columns is always missing, their bits are dependent under any weights."""
+    """If exactly one of two columns is always missing, their indicators are dependent under any weights."""
     x, m, y = instance(TRAIN_MASKS)
     weight = np.random.default_rng(seed).exponential(size=len(x))
     assert loss(WRONG, x, m, y, weight) == pytest.approx(loss(RIGHT, x, m, y, weight), abs=1e-12)
@@ -126,7 +126,10 @@ def test_theorem_2_no_weights_distinguish_the_two_if_a_mask_never_occurs(seed):
 
 
 def test_theorem_2_with_a_little_overlap_decorrelating_weights_raise_the_loss_of_the_wrong_parameter():
-    """In 2% of the rows both columns or none are observed; weights p_test / p_train make bits independent."""
+    """In 2% of the rows both columns or none are observed.
+
+    The weights p_test / p_train make the mask indicators independent.
+    """
     x, m, y = instance({(0, 0): 1, (0, 1): 49, (1, 0): 49, (1, 1): 1})
     exact = np.where(m[:, 0] == m[:, 1], 25.0, 25 / 49)
     for weight, share in ((np.ones(len(x)), 1 / 100), (exact, 1 / 4)):
@@ -144,7 +147,7 @@ def test_theorem_2_with_a_little_overlap_decorrelating_weights_raise_the_loss_of
     assert weighted < 0.05 * plain
 
 
-def test_theorem_2_independent_bits_do_not_suffice_if_one_mask_has_nearly_all_weight():
+def test_theorem_2_independent_indicators_do_not_suffice_if_one_mask_has_nearly_all_weight():
     """Bits that hardly vary are nearly independent too, and then the loss of the wrong parameter is small."""
     x, m, y = instance({(0, 0): 1, (0, 1): 49, (1, 0): 49, (1, 1): 1})
     one_mask = np.where((m == [0, 1]).all(axis=1), 1.0, 1e-3)
@@ -156,17 +159,19 @@ def test_theorem_2_independent_bits_do_not_suffice_if_one_mask_has_nearly_all_we
 
 
 @pytest.mark.slow
-def test_theorem_2_with_a_little_overlap_learnt_weights_usually_do_the_same():
-    """`Decorrelator` knows neither mechanism nor target. It always makes the bits less dependent and raises
-    the loss of the wrong parameter. It usually distributes the weight over all masks; some runs approach the
-    other solution, in which one mask has all the weight, hence the median."""
+def test_theorem_2_with_a_little_overlap_fitted_weights_usually_do_the_same():
+    """`Decorrelator` knows neither mechanism nor target. It always makes the mask indicators less dependent
+    and raises the loss of the wrong parameter. It usually distributes the weight over all masks; some runs
+    approach the other solution, in which one mask has all the weight, hence the median."""
     x, m, y = instance({(0, 0): 4, (0, 1): 196, (1, 0): 196, (1, 1): 4})
     test = instance(TEST_MASKS)
     plain_gap = loss(WRONG, x, m, y) - loss(RIGHT, x, m, y)
     plain_excess = loss(minimiser(x, m, y, shrink=0.01), *test) - 5 / 8
     gap_ratios, excess_ratios = [], []
     for seed in range(5):
-        weighting = Decorrelator(strength=0.1, q=20).weigh(2 * x - 1, m, rng=np.random.default_rng(seed))
+        weighting = Decorrelator(strength=0.1, q=20).learn_weights(
+            2 * x - 1, m, rng=np.random.default_rng(seed)
+        )
         assert weighting.after["mm"] < 0.2 * weighting.before["mm"]
         gap = loss(WRONG, x, m, y, weighting.weight) - loss(RIGHT, x, m, y, weighting.weight)
         gap_ratios.append(gap / plain_gap)
@@ -221,7 +226,7 @@ def test_equal_columns_the_paper_s_formula_is_the_conditional_mean():
         assert prediction == pytest.approx(y[same].mean(), abs=1e-12)
 
 
-def test_equal_columns_quadratic_phi_recovers_the_formula_only_if_bits_are_independent():
+def test_equal_columns_quadratic_phi_recovers_the_formula_only_if_indicators_are_independent():
     """With X1 = X2 only the sum of their slopes is determined, so predictions are compared."""
     x, m = rows_of(EQUAL, dict.fromkeys(MASKS, 1))
     expected = predict(closed_form(m, x.mean(axis=0), delta=0.0), x, m)
@@ -242,17 +247,17 @@ NEARLY_TOGETHER = {(*pair, third): {(1, 1): 14, (0, 0): 9}.get(tuple(pair), 1) f
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_nearly_equal_columns_learnt_weights_bring_a_regularised_fit_closer_to_the_formula(seed):
+def test_nearly_equal_columns_fitted_weights_bring_a_regularised_fit_closer_to_the_formula(seed):
     """X2 differs from X1 in 5% of rows, and in 8% of rows only one of them is observed, so that weights can
-    make columns and bits less dependent. Each slope is determined, so parameters are compared. Without
+    make columns and indicators less dependent. Each slope is determined, so parameters are compared. Without
     shrinkage, the fit equals the formula with and without weights: weights do not change the optimum."""
     x, m = rows_of(NEARLY_EQUAL, NEARLY_TOGETHER)
     y = x @ ALPHA
     expected = closed_form(MASKS, np.full(3, 0.5), DELTA)
-    weighting = Decorrelator(q=20).weigh((2 * x - 1) * m, m, rng=np.random.default_rng(seed))
+    weighting = Decorrelator(q=20).learn_weights((2 * x - 1) * m, m, rng=np.random.default_rng(seed))
     assert weighting.after["xx"] < 0.1 * weighting.before["xx"]
     assert weighting.after["mm"] < 0.5 * weighting.before["mm"]
-    # Up to the noise of the initial weights, learnt weights depend only on observed values.
+    # Up to the noise of the initial weights, fitted weights depend only on observed values.
     np.testing.assert_allclose(phi(minimiser(x, m, y)), expected, atol=1e-6)
     np.testing.assert_allclose(phi(minimiser(x, m, y, weighting.weight)), expected, atol=0.05)
     plain, weighted = (

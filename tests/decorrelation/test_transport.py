@@ -17,7 +17,9 @@ from stablemiss.missingness import MAR
 
 
 def transport_weights(values, mask, *, rng, weight=None, groups=None, **settings):
-    return TransportDecorrelator(**settings).weigh(values, mask, rng=rng, weight=weight, groups=groups)
+    return TransportDecorrelator(**settings).learn_weights(
+        values, mask, rng=rng, weight=weight, groups=groups
+    )
 
 
 def mar_table(seed, n=800, d=8, level=0.5):
@@ -87,7 +89,7 @@ def test_the_gradient_equals_finite_differences(seed):
         assert float(gradient[i]) == pytest.approx((up - down) / 2e-6, abs=1e-8)
 
 
-def test_permuting_columns_keeps_pairs_of_value_and_bit_and_groups_together():
+def test_permuting_columns_keeps_pairs_of_value_and_indicator_and_groups_together():
     values, mask = mar_table(0, n=400, d=4)
     coded = np.where(mask, values, 99.0)
     permuted, permuted_mask = permute_columns(coded, mask, np.random.default_rng(0))
@@ -110,7 +112,7 @@ def test_dependence_between_columns_is_detected(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_dependence_between_mask_bits_alone_is_detected(seed):
+def test_dependence_between_mask_indicators_alone_is_detected(seed):
     rng = np.random.default_rng(seed)
     mask = np.repeat(rng.random((3000, 1)) < 0.5, 3, axis=1)
     values = np.where(mask, rng.normal(size=(3000, 3)), 0.0)
@@ -129,7 +131,7 @@ def test_the_exact_density_ratio_lowers_the_distance_to_its_noise(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_learnt_weights_lower_the_distance_along_new_directions_and_the_dependence(seed):
+def test_fitted_weights_lower_the_distance_along_new_directions_and_the_dependence(seed):
     values, mask = mar_table(seed)
     weighting = transport_weights(values, mask, rng=np.random.default_rng(seed))
     assert (weighting.weight > 0).all()
@@ -144,7 +146,7 @@ def test_learnt_weights_lower_the_distance_along_new_directions_and_the_dependen
     assert sum(weighting.after.values()) < 0.93 * sum(weighting.before.values())
 
 
-def test_learnt_weights_remove_the_correlation_of_two_columns_and_keep_their_variances():
+def test_fitted_weights_remove_the_correlation_of_two_columns_and_keep_their_variances():
     values, mask, ratio = gaussian_pair(1200, correlation=0.4, seed=0)
     weighting = transport_weights(values, mask, rng=np.random.default_rng(0))
     covariance = np.cov(values.T, aweights=weighting.weight)
@@ -205,7 +207,7 @@ def test_rows_of_weight_zero_are_ignored():
     assert (first.weight / first.weight.sum() - base / base.sum()).std() * len(base) > 0.1
 
 
-def test_learnt_weights_multiply_the_given_weights_and_keep_their_marginals():
+def test_fitted_weights_multiply_the_given_weights_and_keep_their_marginals():
     """Doubled weights of rows with a positive first column raise its mean, which learning must keep."""
     values, mask, _ = gaussian_pair(1200, correlation=0.4, seed=0)
     base = 1.0 + (values[:, 0] > 0)

@@ -1,4 +1,4 @@
-"""Row weights that lower the dependence between columns and mask bits."""
+"""Row weights that lower the dependence between columns and mask indicators."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def mar_table(seed, n=1500, d=10, level=0.5):
 @pytest.mark.parametrize("seed", range(3))
 def test_weights_are_positive_with_mean_one_and_lower_the_dependence(seed):
     values, mask = mar_table(seed)
-    weighting = Decorrelator().weigh(values, mask, rng=np.random.default_rng(seed))
+    weighting = Decorrelator().learn_weights(values, mask, rng=np.random.default_rng(seed))
     assert (weighting.weight > 0).all()
     assert weighting.weight.mean() == pytest.approx(1.0)
     assert sum(weighting.after.values()) < 0.9 * sum(weighting.before.values())
@@ -35,7 +35,7 @@ def test_weights_are_uniform_above_the_critical_penalty_and_not_below(form):
     for strength in (1.2, 0.85, 0.7, 0.3):
         rng = np.random.default_rng(0)
         decorrelator = Decorrelator(form=form, strength=strength, redraw=False, max_epochs=20)
-        weighting = decorrelator.weigh(values, mask, rng=rng)
+        weighting = decorrelator.learn_weights(values, mask, rng=rng)
         spread[strength] = weighting.weight.std()
         assert weighting.gamma == pytest.approx(strength * weighting.critical_gamma)
     assert spread[1.2] < 0.01 < spread[0.7] < spread[0.3]
@@ -48,10 +48,10 @@ def test_independent_columns_have_only_sampling_noise_and_keep_nearly_equal_weig
     """Without dependence, weights could only fit noise."""
     rng = np.random.default_rng(seed)
     values, mask = rng.normal(size=(4000, 8)), rng.random((4000, 8)) < 0.7
-    weighting = Decorrelator(strength=0.1).weigh(np.where(mask, values, 0.0), mask, rng=rng)
+    weighting = Decorrelator(strength=0.1).learn_weights(np.where(mask, values, 0.0), mask, rng=rng)
     assert weighting.effective_rows > 0.97 * 4000
     # A pair's squared covariance over N rows has mean Var(u) Var(v) / N ≤ 1 / N for each of 25 pairs of
-    # features; columns are jointly observed in half of the rows, a bit has variance 0.21 |step|².
+    # features; columns are jointly observed in half of the rows, an indicator has variance 0.21 |step|².
     n_pairs = 8 * 7 / 2
     assert weighting.before["xx"] < n_pairs * 25 / (0.49 * 4000)
     assert weighting.before["xm"] < 2 * n_pairs * 25 / (0.7 * 4000)
@@ -62,14 +62,14 @@ def test_independent_columns_have_only_sampling_noise_and_keep_nearly_equal_weig
 def test_dependence_under_mar_falls_by_two_fifths_and_a_third_of_the_rows_is_effective(level, seed):
     """With features that were not used for learning, at the default strength."""
     values, mask = mar_table(seed, n=3000, d=20, level=level)
-    weighting = Decorrelator().weigh(values, mask, rng=np.random.default_rng(seed))
+    weighting = Decorrelator().learn_weights(values, mask, rng=np.random.default_rng(seed))
     assert sum(weighting.after.values()) < 0.6 * sum(weighting.before.values())
     assert weighting.effective_rows > 0.35 * 3000
 
 
 def test_a_single_term_can_be_lowered():
     values, mask = mar_table(1)
-    weighting = Decorrelator(terms=("mm",)).weigh(values, mask, rng=np.random.default_rng(0))
+    weighting = Decorrelator(terms=("mm",)).learn_weights(values, mask, rng=np.random.default_rng(0))
     assert weighting.after["mm"] < 0.7 * weighting.before["mm"]
 
 
@@ -80,15 +80,15 @@ def test_missing_values_have_no_influence():
     np.testing.assert_array_equal(first, second)
 
 
-def test_weights_can_be_learnt_in_batches():
+def test_weights_can_be_fitted_in_batches():
     values, mask = mar_table(3)
-    weighting = Decorrelator(batch_size=500).weigh(values, mask, rng=np.random.default_rng(0))
+    weighting = Decorrelator(batch_size=500).learn_weights(values, mask, rng=np.random.default_rng(0))
     assert sum(weighting.after.values()) < sum(weighting.before.values())
 
 
 def test_gamma_is_used_unchanged():
     values, mask = mar_table(0, n=300, d=4)
-    weighting = Decorrelator(gamma=1e6).weigh(values, mask, rng=np.random.default_rng(0))
+    weighting = Decorrelator(gamma=1e6).learn_weights(values, mask, rng=np.random.default_rng(0))
     assert weighting.gamma == 1e6
     np.testing.assert_allclose(weighting.weight, 1.0)
 
@@ -104,18 +104,18 @@ def test_features_are_redrawn_only_on_request(batch_size, monkeypatch):
     for redraw in (False, True):
         draws.clear()
         decorrelator = Decorrelator(redraw=redraw, batch_size=batch_size, max_epochs=3)
-        decorrelator.weigh(values, mask, rng=np.random.default_rng(0))
+        decorrelator.learn_weights(values, mask, rng=np.random.default_rng(0))
         assert len(draws) == (2 if not redraw else 2 + 8 + 3 + 4)
 
 
 def test_a_wide_table_is_processed_by_random_subsets_of_columns():
-    """Losses are scaled to all pairs, and weights learnt from subsets lower the dependence of the table."""
+    """Losses are scaled to all pairs, and weights fitted from subsets lower the dependence of the table."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(600, 40)) + rng.normal(size=(600, 1))
     mask = rng.random((600, 40)) < 0.8
     values = np.where(mask, values, 0.0)
-    weighting = Decorrelator(max_columns=10).weigh(values, mask, rng=rng)
-    whole = Decorrelator().weigh(values, mask, rng=rng)
+    weighting = Decorrelator(max_columns=10).learn_weights(values, mask, rng=rng)
+    whole = Decorrelator().learn_weights(values, mask, rng=rng)
     # Unscaled losses would differ by a factor of 17; random features and columns explain the rest.
     assert 0.5 < weighting.before["xx"] / whole.before["xx"] < 2
     assert 0.5 < weighting.critical_gamma / whole.critical_gamma < 2
@@ -125,8 +125,8 @@ def test_a_wide_table_is_processed_by_random_subsets_of_columns():
 def test_rows_of_weight_zero_are_ignored():
     values, mask = mar_table(0, n=400, d=4)
     base = np.repeat([0.0, 1.0], 200)
-    weighting = Decorrelator().weigh(values, mask, weight=base, rng=np.random.default_rng(0))
-    rest = Decorrelator().weigh(values[200:], mask[200:], rng=np.random.default_rng(0))
+    weighting = Decorrelator().learn_weights(values, mask, weight=base, rng=np.random.default_rng(0))
+    rest = Decorrelator().learn_weights(values[200:], mask[200:], rng=np.random.default_rng(0))
     assert (weighting.weight[:200] == 0).all()
     np.testing.assert_allclose(weighting.weight[200:] / 2, rest.weight)
 

@@ -70,7 +70,7 @@ def test_symmetric_from_zero_to_one_with_ones_on_the_diagonal(seed):
 
 
 def test_constants_have_no_dependence():
-    """Bits of columns without missing values, constant columns, and a column with its own bit."""
+    """Bits of columns without missing values, constant columns, and a column with its own indicator."""
     values, mask, _ = make_table(0)
     values[:, 1] = 0.3
     matrix = dependence_matrix(values, mask, rng=np.random.default_rng(0))
@@ -80,7 +80,7 @@ def test_constants_have_no_dependence():
     assert (np.diag(matrix[:d, d:]) == 0).all()
 
 
-def test_the_dependence_of_bits_is_their_squared_correlation():
+def test_the_dependence_of_indicators_is_their_squared_correlation():
     values, mask, _ = make_table(1)
     matrix = dependence_matrix(values, mask, rng=np.random.default_rng(0))
     np.testing.assert_allclose(matrix[4:7, 4:7], np.corrcoef(mask[:, :3].T) ** 2)
@@ -88,7 +88,7 @@ def test_the_dependence_of_bits_is_their_squared_correlation():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_independent_data_have_only_sampling_noise(seed):
-    """About 1/N for bits and at most q/N for columns, N being the effective number of rows compared."""
+    """About 1/N for indicators and at most q/N for columns, N being the effective number of rows compared."""
     rng = np.random.default_rng(seed)
     n, d, q = 4000, 12, 5
     mask = rng.random((n, d)) < 0.5

@@ -18,10 +18,10 @@ def mar_table(seed, n=1500, d=6):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_learnt_weights_lower_the_dependence_of_new_features(seed):
+def test_fitted_weights_lower_the_dependence_of_new_features(seed):
     X = mar_table(seed)
     values = (X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0)
-    weighting = Decorrelator().weigh(values, ~np.isnan(X), rng=np.random.default_rng(seed))
+    weighting = Decorrelator().learn_weights(values, ~np.isnan(X), rng=np.random.default_rng(seed))
     report = weight_report(X, weighting.weight)
     assert sum(report.after.values()) < 0.8 * sum(report.before.values())
     assert report.matrix_after[6:, 6:].sum() < 0.8 * report.matrix_before[6:, 6:].sum()
@@ -67,7 +67,7 @@ def test_matrices_are_means_over_draws_and_reproducible():
     np.testing.assert_array_equal(first.matrix_after, second.matrix_after)
     assert first.after == second.after
     assert first.after != other.after
-    # Entries of mask bits do not depend on the draw, so their mean equals a single draw.
+    # Entries of mask indicators do not depend on the draw, so their mean equals a single draw.
     values = (X - np.nanmean(X, axis=0)) / np.nanstd(X, axis=0)
     single = dependence_matrix(values, ~np.isnan(X), weight, rng=np.random.default_rng(5))
     np.testing.assert_allclose(first.matrix_after[3:, 3:], single[3:, 3:], atol=1e-12)
@@ -101,14 +101,19 @@ def test_the_text_shows_dependence_and_effective_rows_in_few_lines():
     for fact in ("400", "300", "75%", "0.33%"):
         assert fact in text.splitlines()[0]
     assert len(text.splitlines()) <= 12
-    for words in ("column and column", "mask bit and mask bit", "column and mask bit", "mask of"):
+    for words in (
+        "two columns",
+        "two mask indicators",
+        "column and mask indicator",
+        "mask of",
+    ):
         assert words in text
 
 
-def test_complete_tables_have_no_dependence_between_mask_bits():
+def test_complete_tables_have_no_dependence_between_mask_indicators():
     report = weight_report(np.random.default_rng(0).normal(size=(100, 2)), np.ones(100))
     assert report.before["mm"] == pytest.approx(0, abs=1e-12)
-    mask_line = next(line for line in str(report).splitlines() if line.startswith("mask bit"))
+    mask_line = next(line for line in str(report).splitlines() if line.startswith("two mask indicators"))
     assert mask_line.endswith("–")
 
 

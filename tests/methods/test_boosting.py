@@ -43,7 +43,7 @@ def test_mask_augmentation_helps_if_a_column_is_missing_that_was_always_observed
 
 
 def test_the_number_of_threads_does_not_change_the_trees(monkeypatch):
-    monkeypatch.setattr(boosting, "MANY_CELLS", 0)
+    monkeypatch.setattr(boosting, "MIN_CELLS_FOR_THREADS", 0)
     values, mask, y = draw(0, observed=0.8)
     texts = []
     for n_threads in (1, 2):
@@ -108,9 +108,9 @@ def test_trees_after_the_best_round_are_dropped():
 @pytest.mark.parametrize(
     ("wrong", "reason"),
     [
-        ({"masked_copies": -1}, "masked_copies=-1 is too small; give at least 0"),
-        ({"n_trees": 2.5}, "n_trees=2.5 must be a whole number"),
-        ({"n_leaves": 1}, "n_leaves=1 is too small; give at least 2"),
+        ({"masked_copies": -1}, "masked_copies must be at least 0.*got -1"),
+        ({"n_trees": 2.5}, "n_trees must be an integer.*got 2.5"),
+        ({"n_leaves": 1}, "n_leaves must be at least 2.*got 1"),
     ],
 )
 def test_invalid_parameters_raise(wrong, reason):

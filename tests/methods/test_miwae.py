@@ -10,7 +10,7 @@ from torch import nn
 
 from stablemiss.data import MaskedData
 from stablemiss.methods import MIWAE
-from stablemiss.methods.miwae import MIWAENet, Student, importance_bound, label_bound
+from stablemiss.methods.miwae import MIWAENet, StudentT, importance_bound, label_bound
 from stablemiss.progress import NullProgress
 from stablemiss.tasks import Regression
 
@@ -97,7 +97,7 @@ def test_with_a_label_the_bound_is_tight_for_the_joint_likelihood(net, rows, k):
 
 def test_the_density_equals_scipys_student_t():
     x = torch.linspace(-3, 3, 7, dtype=torch.float64)
-    student = Student(*(torch.tensor(number, dtype=torch.float64) for number in (0.3, 1.7, 5.0)))
+    student = StudentT(*(torch.tensor(number, dtype=torch.float64) for number in (0.3, 1.7, 5.0)))
     assert np.allclose(student.log_density(x), t.logpdf(x.numpy(), 5.0, 0.3, 1.7))
 
 

@@ -85,14 +85,14 @@ def test_the_initial_series_does_not_diverge_even_if_pairwise_covariances_are_in
     pairs = (values * mask).T @ (values * mask) / np.maximum(mask.T @ (mask * 1.0), 1.0)
     assert np.linalg.eigvalsh(pairs).min() < -0.1  # otherwise the test would be vacuous
     net = NeuMissNet(20, 1, depth=5)
-    net.start_from(torch.from_numpy(pairs).float())
+    net.init_from_covariance(torch.from_numpy(pairs).float())
     assert torch.linalg.matrix_norm(net.weight, ord=2) < 1 + 1e-5
 
 
 def test_the_initial_series_converges_for_a_true_covariance():
     covariance, *_ = gaussian(0, condition=1000.0)
     net = NeuMissNet(10, 1, depth=5)
-    net.start_from(torch.from_numpy(covariance).float())
+    net.init_from_covariance(torch.from_numpy(covariance).float())
     assert torch.linalg.matrix_norm(net.weight, ord=2) < 1
 
 

@@ -120,7 +120,7 @@ def test_unknown_inputs_raise():
 @pytest.mark.parametrize("ridge", [-1.0, np.inf, np.nan, "small"])
 def test_an_invalid_ridge_raises(ridge):
     _, values, mask = draw(0, n=20)
-    with pytest.raises(ValueError, match=r"ridge=.* give at least 0"):
+    with pytest.raises(ValueError, match=r"ridge must be .*at least 0"):
         fit(OLS(ridge=ridge), values, mask, values[:, 0])
 
 

@@ -66,7 +66,7 @@ def test_missing_values_are_imputed_by_the_weighted_column_mean():
 
 
 def test_the_mask_is_read_only_with_use_mask():
-    """A target equal to a mask bit cannot be predicted without the mask, and easily with it."""
+    """A target equal to a mask indicator cannot be predicted without the mask, and easily with it."""
     values, mask, _ = draw(3, n=400, common=0.0)
     y = mask[:, 0].astype(float)
     task = Regression.of(y)
@@ -169,11 +169,11 @@ def test_dependence_within_a_group_is_ignored():
         ({"memory": "stack"}, "memory must be 'queue' or 'blend'; got 'stack'"),
         ({"alpha": 1.0}, "alpha must be at least 0 and below 1; got 1.0"),
         ({"lambda_p": 0.0}, "lambda_p must be positive; got 0.0"),
-        ({"hidden": (8, 0)}, r"hidden=\(8, 0\) must hold whole numbers of at least 1"),
-        ({"inner_learning_rate": float("inf")}, "inner_learning_rate=inf must be a finite number"),
-        ({"q": 0}, "give at least 1"),
-        ({"inner_steps": -1}, "give at least 0"),
-        ({"n_memory": -1}, "give at least 0"),
+        ({"hidden": (8, 0)}, r"hidden must contain only integers of at least 1; got \(8, 0\)"),
+        ({"inner_learning_rate": float("inf")}, "inner_learning_rate must be a finite number.*got inf"),
+        ({"q": 0}, "must be at least 1"),
+        ({"inner_steps": -1}, "must be at least 0"),
+        ({"n_memory": -1}, "must be at least 0"),
     ],
 )
 def test_invalid_parameters_raise(params, message):

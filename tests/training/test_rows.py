@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from stablemiss.data import MaskedData
-from stablemiss.training import CHUNK, Rows, mean_loss, to_device
+from stablemiss.training import CHUNK_SIZE, Rows, mean_loss, to_device
 
 CPU = torch.device("cpu")
 
@@ -51,7 +51,7 @@ def test_the_order_depends_only_on_the_generator():
     assert order(1).tolist() != order(2).tolist()
 
 
-@pytest.mark.parametrize("n", [1, 5, CHUNK, CHUNK + 1])
+@pytest.mark.parametrize("n", [1, 5, CHUNK_SIZE, CHUNK_SIZE + 1])
 def test_the_mean_loss_is_the_weighted_mean_over_all_chunks(n):
     weight = np.random.default_rng(n).uniform(0.0, 2.0, size=n) * (np.arange(n) % 4 != 1)
     rows = make_rows(n, weight=weight)

@@ -1,12 +1,16 @@
 """AnyMask: an ensemble that is fitted once and stays accurate when the missingness pattern changes.
 
-`method` holds the method itself; `plan` lists what each budget fits; `members` fits the members, of which
-`residual_boosting` is defined here and the others in `stablemiss.methods`; `stacking` weights them;
-`calibration` builds intervals and prediction sets; `expected_error` attributes error to missing columns;
-`importance` ranks columns; `background` runs one member on a second thread.
+- `method`: the method and its predictor
+- `plan`: the members that each budget fits
+- `members`: fits the members
+- `residual_boosting`: the only member that is not defined in `stablemiss.methods`
+- `stacking`: member weights
+- `calibration`: prediction intervals and prediction sets
+- `expected_error`: the expected error of each row, and how much of it is due to missing columns
+- `importance`: feature importance, for mask augmentation
+- `background`: fits the networks on a second thread
 
-`MaskAugmentation` is not here but in `stablemiss.missingness`, because `Boosting` and `ColumnNet`, in a layer
-below, use it too.
+`MaskAugmentation` is in `stablemiss.missingness`, because `Boosting` and `ColumnNet` use it too.
 """
 
 from stablemiss.anymask.calibration import ConformalCalibrator

@@ -20,17 +20,19 @@ class Cancelled(Exception):
 
 
 class BackgroundTask(Generic[Result]):
-    """A function that runs beside the ``with`` block; if the block fails, the function is cancelled.
+    """Runs a function on a second thread during a ``with`` block; the end of the block cancels it.
 
     Torch, numpy and LightGBM release Python's global interpreter lock while they compute, so two such
-    computations together take little longer than the longer one.
+    computations at the same time take little longer than the longer of the two.
 
     Parameters
     ----------
     function : callable
-        Progress → result. Only one such function at a time may draw from torch's global generators.
+        Function from a `Progress` to the result. Only one thread at a time may draw from torch's global
+        generators.
     concurrent : bool, default=True
-        False runs the function inside `result` instead. So does a machine with a single core.
+        Whether to use a second thread. If False, or if torch uses a single thread, `result` runs the
+        function.
 
     Examples
     --------
@@ -59,15 +61,15 @@ class BackgroundTask(Generic[Result]):
             try:
                 self._pool.shutdown()
             finally:
-                # Threads that start later inherit the number that was last set on any thread.
+                # Threads that start later use the number of threads that was last set on any thread.
                 torch.set_num_threads(self._n_threads)
 
     @property
-    def n_threads_left(self) -> int | None:
-        """Threads that leave a core to the function while it runs; None (no limit) when it has finished.
+    def n_free_threads(self) -> int | None:
+        """Number of threads that the caller should use while the function runs; None (no limit) afterwards.
 
-        The threads of a matrix product, or of LightGBM, wait for each other, and they wait very long for one
-        whose core is taken.
+        One core is left to the function. The threads of a matrix product, or of LightGBM, wait for each
+        other, so a thread without a free core would delay all of them.
         """
         is_running = self._future is not None and not self._future.done()
         return max(1, self._n_threads - 1) if is_running else None

@@ -1,9 +1,9 @@
-"""Conformal calibration: prediction intervals and prediction sets that are valid under any mask.
+"""Conformal calibration: prediction intervals and prediction sets for rows with any mask.
 
-Plain split conformal prediction takes one margin from held-out rows. That is valid on average, under the
-masks of those rows, and no longer valid when other values are missing. Here the calibration rows are
-predicted under many masks, by mask augmentation; trees learn how large errors are given the observed values;
-and the margin comes from rows with about the same number of missing columns.
+Split conformal prediction computes one margin from held-out rows. It is valid on average over rows with the
+same distribution of masks, but not if other values are missing. Here the calibration rows are predicted under
+many masks (mask augmentation), trees predict the size of the error from the observed values, and the margin
+is computed from rows with a similar number of missing columns.
 """
 
 from __future__ import annotations
@@ -18,68 +18,72 @@ from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 
-# Maximum number of calibration rows, all masks counted: time and file stay small for long tables.
+# Maximum number of calibration rows, counting masked copies; it bounds time and file size for long tables.
 MAX_ROWS = 25_000
 # Maximum number of cells in them, for very wide tables.
 MAX_CELLS = 4_000_000
-# Trees are applied only to rows they were not trained on, so there is one model per fold.
+# Number of cross-fitting folds: trees predict only rows on which they were not trained.
 N_FOLDS = 3
-# Minimum number of different rows for training trees; with fewer, all rows are expected to have equal errors.
+# Minimum number of distinct rows for training trees; with fewer, all rows have the same expected error.
 MIN_ROWS = 20
-# Errors far below the mean error are treated as equal: their logarithms say nothing about wide intervals.
-SMALL_ERROR = 0.05
+# This fraction of the mean error is added to each error before taking logarithms. Differences between very
+# small errors are irrelevant for the width of intervals.
+ERROR_OFFSET = 0.05
 TREE_PARAMS = {
-    # A high quantile rather than the mean: where the tail is long the interval must be wide. Any quantile
-    # around this one works; the margin corrects its bias.
+    # A high quantile rather than the mean, because intervals must be wider where errors have a heavy tail.
+    # The exact value matters little, because the margin corrects for it.
     "objective": "quantile",
     "alpha": 0.75,
     "learning_rate": 0.15,
     "num_leaves": 15,
     "min_data_in_leaf": 60,
     "max_bin": 63,
-    # One thread: the trees are few and small, so that synchronising threads costs more than it gains.
+    # One thread: the trees are few and small, so synchronising threads costs more than it saves.
     "num_threads": 1,
     "deterministic": True,
     "force_col_wise": True,
     "verbosity": -1,
 }
 N_TREES = 40
-# Effective number of rows for a margin; if fewer have a level, rows of neighbouring levels are included.
+# Minimum effective number of rows for a margin. If fewer rows have a level, the bandwidth is increased to
+# include rows of neighbouring levels.
 MIN_EFFECTIVE_ROWS = 500
-# Minimum bandwidth over levels, as a share of their number.
+# Minimum bandwidth of the kernel over levels, as a fraction of the number of levels.
 MIN_BANDWIDTH = 0.06
-# Levels of the largest class probability.
+# Number of levels of the largest class probability.
 N_CONFIDENCE_LEVELS = 20
 
 
 class ConformalCalibrator:
-    """Errors of a fitted predictor under many masks, and the margins that follow from them.
+    """Conformal prediction intervals and sets, from the errors of a fitted predictor under many masks.
 
-    A **score** measures how badly a row was predicted. For numeric targets it is the absolute error divided
-    by the error that trees expect from the row's observed values; for classes it is the total probability of
-    the classes that were ranked above the true one. The margin for a new row is a weighted quantile of the
-    scores of the calibration rows. Rows count more if their **level** is close to that of the new row: for
-    numeric targets the number of missing columns, for classes the largest class probability.
+    The **score** of a calibration row measures its prediction error. For numeric targets it is the absolute
+    error divided by the error that trees predict from the observed values; for classification it is the total
+    probability of the classes ranked above the true class. The margin for a new row is a weighted quantile of
+    the scores of the calibration rows. Calibration rows have a larger weight if their **level** is close to
+    that of the new row. The level is the number of missing columns for numeric targets, and the binned
+    largest class probability for classification.
 
-    Coverage is exact on average over rows that are masked like the calibration rows. Under one fixed mask it
-    is as good as the trees, or as the class probabilities.
+    Coverage is valid on average over rows that are masked like the calibration rows. Under one fixed mask it
+    is only as accurate as the trees, or as the class probabilities.
 
     Attributes
     ----------
     groups : (d,) int
-        The column of the user's table that each encoded column belongs to; missing columns are counted in
-        these.
+        The column of the user's table that each encoded column belongs to. Missing columns of the user's
+        table are counted.
     models : list of list of str
-        For each output the trees that predict the size of its errors, one text per fold; empty if there were
-        too few rows, and for classes.
+        For each output, the trees that predict the size of its errors, one model text per fold; empty if
+        there were too few rows, and for classification.
     scores : (k, m)
-        Scores of the calibration rows, for each of k outputs (one for classes).
+        Scores of the calibration rows, for each of k outputs (k = 1 for classification).
     level, weight : (m,)
-        Level and weight of each of these rows.
+        Level and weight of each calibration row.
     edges : (n_levels − 1,)
-        For classes, the probabilities at which the next level begins; empty for numeric targets.
+        For classification, the largest class probability at which each further level begins; empty for
+        numeric targets.
     bandwidth, n_rows : (n_levels,)
-        For each level: the bandwidth over levels, and the effective number of different rows within it.
+        For each level: the kernel bandwidth over levels, and the effective number of distinct rows within it.
 
     Examples
     --------
@@ -127,18 +131,19 @@ class ConformalCalibrator:
         outputs : (n, d_output)
             The predictor's outputs for the calibration rows.
         calibration : MaskedData
-            Rows that the predictor was not trained on: `n_copies` versions of the same rows under different
-            masks, one version after the other. With training rows, intervals are too narrow. Rows count by
-            their weights.
+            Rows that the predictor was not trained on (with training rows, intervals are too narrow):
+            `n_copies` copies of the same rows under different masks, one copy after the other. Row weights
+            are taken into account.
         task : Task
         n_copies : int
-            Versions of each row. More versions show more masks, but only more rows make margins more precise.
+            Number of copies of each row. More copies cover more masks, but only more rows make margins more
+            precise.
         rng : numpy Generator
-            Draws the rows, if there are very many, and the folds.
+            Draws the folds and, if there are very many rows, a subset of them.
         """
         max_rows = min(MAX_ROWS, MAX_CELLS // calibration.n_columns)
         chosen = np.sort(rng.permutation(np.flatnonzero(calibration.weight))[:max_rows])
-        different, row = np.unique(chosen % (len(calibration) // n_copies), return_inverse=True)
+        distinct_rows, row = np.unique(chosen % (len(calibration) // n_copies), return_inverse=True)
         calibration, outputs = calibration.rows(chosen), outputs[chosen]
         groups, weight = calibration.groups, calibration.weight
         models: list[list[str]] = []
@@ -148,13 +153,13 @@ class ConformalCalibrator:
             quantiles = np.linspace(0, 1, N_CONFIDENCE_LEVELS + 1)[1:-1]
             edges = np.quantile(probabilities.max(axis=1), quantiles)
             level, n_levels = _confidence_level(probabilities, edges), N_CONFIDENCE_LEVELS
-            scores = _mass_above(probabilities)[np.arange(len(row)), calibration.target][None]
+            scores = _probability_above(probabilities)[np.arange(len(row)), calibration.target][None]
         else:
             level, n_levels = _count_missing(calibration.mask, groups), len(np.unique(groups)) + 1
             scores = np.abs(calibration.target - outputs).T
-            if len(different) >= MIN_ROWS:
-                # All versions of a row are in one fold: one version would reveal the target of the others.
-                fold = (rng.permutation(len(different)) % N_FOLDS)[row]
+            if len(distinct_rows) >= MIN_ROWS:
+                # All copies of a row are in the same fold, because they have the same target.
+                fold = (rng.permutation(len(distinct_rows)) % N_FOLDS)[row]
                 features = _tree_features(calibration.values, calibration.mask, outputs, level)
                 models, expected = _fit_error_size(scores, features, weight, fold)
                 scores = scores / expected
@@ -162,11 +167,11 @@ class ConformalCalibrator:
         return cls(groups, models, scores, level, weight, edges, bandwidth, n_rows)
 
     def interval(self, values: Floats, mask: Bools, outputs: Floats, coverage: float) -> Floats:
-        """Bounds (n, d_output, 2) between which each encoded target lies with probability `coverage`.
+        """Bounds (n, d_output, 2) that contain each encoded target with probability `coverage`.
 
-        Bounds are finite. If there are too few calibration rows for such a high coverage (fewer than
-        coverage / (1 − coverage)), the largest score is extrapolated as for a very heavy tail: twice the
-        width for half the probability outside. Several outputs are covered one by one, not jointly.
+        Bounds are always finite. If there are too few calibration rows for such a high coverage (fewer than
+        coverage / (1 − coverage)), the largest score is extrapolated as for a very heavy tail: half the
+        probability outside doubles the width. Each output is covered separately, not all outputs jointly.
 
         Parameters
         ----------
@@ -179,23 +184,23 @@ class ConformalCalibrator:
 
         See Also
         --------
-        sets : The same for classes.
+        sets : The same for classification.
         """
         n_missing = _count_missing(mask, self.groups)
-        margin, extension = self._margin(n_missing, coverage)
+        margin, extrapolation = self._margin(n_missing, coverage)
         if self._boosters:
             features = _tree_features(values, mask, outputs, n_missing)
             error_size = [_predict_error_size(boosters, features) for boosters in self._boosters]
             margin = margin * np.column_stack(error_size)
-        margin = margin * extension[:, None]
+        margin = margin * extrapolation[:, None]
         return np.stack([outputs - margin, outputs + margin], axis=2)
 
     def sets(self, probabilities: Floats, coverage: float) -> Bools:
-        """Classes (n, n_classes) that contain the true one with probability `coverage`.
+        """Prediction sets (n, n_classes), True = in the set, with the true class with probability `coverage`.
 
-        Sets are never empty: they always contain the most probable class, so where the predictor is right
-        more often than `coverage`, the sets cover more as well. If there are too few calibration rows for
-        such a high coverage (fewer than coverage / (1 − coverage)), they contain all classes.
+        Sets always contain the most probable class. If that class is correct more often than `coverage`, the
+        sets therefore have a higher coverage as well. If there are too few calibration rows for such a high
+        coverage (fewer than coverage / (1 − coverage)), the sets contain all classes.
 
         Parameters
         ----------
@@ -208,8 +213,8 @@ class ConformalCalibrator:
         --------
         interval : The same for numeric targets.
         """
-        margin, extension = self._margin(_confidence_level(probabilities, self.edges), coverage)
-        return (_mass_above(probabilities) <= margin) | (extension > 1)[:, None]
+        margin, extrapolation = self._margin(_confidence_level(probabilities, self.edges), coverage)
+        return (_probability_above(probabilities) <= margin) | (extrapolation > 1)[:, None]
 
     def state(self) -> dict[str, Any]:
         """Arrays and strings from which `from_state` builds the same calibrator."""
@@ -226,28 +231,28 @@ class ConformalCalibrator:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """Build the calibrator whose `state` this is."""
+        """Build a calibrator from the result of `state`."""
         return cls(**state)
 
     def _margin(self, level: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
         """Quantile (n, k) of the scores for rows of these levels, and the factor (n,) to extrapolate it."""
         if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie between 0 and 1, for instance 0.9; got {coverage!r}.")
+            raise ValueError(f"coverage must lie between 0 and 1, for example 0.9; got {coverage!r}.")
         levels, position = np.unique(level, return_inverse=True)
         margins = np.empty((len(levels), len(self.scores)))
         for i, number in enumerate(levels):
             weight = self.weight * _kernel(self.level, number, self.bandwidth[number])
             for output, order in enumerate(self._order):
                 cumulative = np.cumsum(weight[order])
-                # The new row is one more among them, and may have the largest score.
-                wanted = coverage * (1 + 1 / self.n_rows[number]) * cumulative[-1]
-                # At most the largest score that counts: larger ones belong to rows of distant levels.
+                # Conformal correction: the new row counts as one more row, which may have the largest score.
+                threshold = coverage * (1 + 1 / self.n_rows[number]) * cumulative[-1]
+                # Scores after `last` belong to rows of distant levels, whose weight is negligible.
                 last = np.searchsorted(cumulative, cumulative[-1] * (1 - 1e-6))
-                first = min(np.searchsorted(cumulative, wanted * (1 - 1e-12)), last)
+                first = min(np.searchsorted(cumulative, threshold * (1 - 1e-12)), last)
                 margins[i, output] = self.scores[output, order[first]]
-        beyond = 1 / ((self.n_rows[levels] + 1) * (1 - coverage))
-        extension = np.where(beyond > 1 + 1e-12, beyond, 1.0)
-        return margins[position], extension[position]
+        factor = 1 / ((self.n_rows[levels] + 1) * (1 - coverage))
+        extrapolation = np.where(factor > 1 + 1e-12, factor, 1.0)
+        return margins[position], extrapolation[position]
 
 
 def _count_missing(mask: Bools, groups: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -257,19 +262,19 @@ def _count_missing(mask: Bools, groups: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _tree_features(values: Floats, mask: Bools, outputs: Floats, n_missing: NDArray[np.int64]) -> Floats:
-    """What the size of an error is predicted from: observed values, number missing, and the prediction."""
+    """Features of the trees: observed values, the number of missing columns, and the prediction."""
     return np.column_stack([np.where(mask, values, np.nan), n_missing, outputs])
 
 
 def _fit_error_size(
     errors: Floats, features: Floats, weight: Floats, fold: NDArray[np.int64]
 ) -> tuple[list[list[str]], Floats]:
-    """Trees for each output, and out-of-fold predictions (k, n) of the size of the errors."""
+    """Fit trees for each output; return them and out-of-fold predictions (k, n) of the size of the errors."""
     models: list[list[str]] = []
     expected = np.empty_like(errors)
     for output, error in enumerate(errors):
-        # The last term is for constant targets, which are predicted exactly.
-        target = np.log(error + SMALL_ERROR * error.mean() + 1e-12)
+        # The last term avoids log(0) for constant targets, which are predicted exactly.
+        target = np.log(error + ERROR_OFFSET * error.mean() + 1e-12)
         models.append([])
         for k in range(N_FOLDS):
             train, test = fold != k, fold == k
@@ -286,7 +291,7 @@ def _predict_error_size(boosters: list[lightgbm.Booster], features: Floats) -> F
     return np.exp(np.mean(logs, axis=0))
 
 
-def _mass_above(probabilities: Floats) -> Floats:
+def _probability_above(probabilities: Floats) -> Floats:
     """For each class the total probability of all classes ranked above it, (n, n_classes)."""
     order = np.argsort(-probabilities, axis=1, kind="stable")
     ranked = np.take_along_axis(probabilities, order, axis=1)
@@ -309,17 +314,18 @@ def _kernel(levels: NDArray[np.int64], level: int, bandwidth: float) -> Floats:
 def _bandwidths(
     levels: NDArray[np.int64], row: NDArray[np.int64], weight: Floats, n_levels: int
 ) -> tuple[Floats, Floats]:
-    """For each level, a bandwidth that includes enough rows, and the effective number of different rows.
+    """For each level, a bandwidth that includes enough rows, and the effective number of distinct rows.
 
-    Rows of unequal weight count as (Σw)² / Σw² rows of equal weight. The bandwidth counts all versions of a
-    row, which show different masks; the precision of a margin depends on the number of different rows.
+    Rows of unequal weight count as (Σw)² / Σw² rows of equal weight. For the bandwidth all copies of a row
+    count, because they have different masks. For `n_rows` they count as one row, because the precision of a
+    margin depends on the number of distinct rows.
     """
-    enough = min(MIN_EFFECTIVE_ROWS, len(row) / 3)
+    min_rows = min(MIN_EFFECTIVE_ROWS, len(row) / 3)
     bandwidth = np.full(n_levels, MIN_BANDWIDTH * (n_levels - 1))
     n_rows = np.empty(n_levels)
     for level in range(n_levels):
         near = weight * _kernel(levels, level, bandwidth[level])
-        while near.sum() ** 2 < enough * (near**2).sum() and bandwidth[level] < n_levels - 1:
+        while near.sum() ** 2 < min_rows * (near**2).sum() and bandwidth[level] < n_levels - 1:
             bandwidth[level] *= 1.5
             near = weight * _kernel(levels, level, bandwidth[level])
         by_row = np.bincount(row, near)

@@ -1,8 +1,8 @@
-"""The error to expect of AnyMask's predictions, as far as the mixture can tell.
+"""Expected error of AnyMask's predictions, estimated with the mixture.
 
-The mixture knows its own expected squared error under any mask. The ensemble is usually better than the
-mixture, so two factors, fitted on the calibration rows, scale the mixture's expectation: one for the part
-that remains with complete rows, one for the part that is due to missing values.
+Under the mixture, the expected squared error of its own predictions is known for any mask. The ensemble is
+usually more accurate than the mixture, so this error is scaled by two factors that are fitted on the
+calibration rows: one for the error with complete rows, one for the error that missing values add.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from stablemiss.methods.em_mixture import EMMixturePredictor
 from stablemiss.mixture import Uncertainty
 from stablemiss.tasks import Classification, Task
 
-# Maximum number of calibration rows, about, to which the factors are fitted.
+# Approximate maximum number of calibration rows to which the factors are fitted.
 MAX_ROWS = 4000
 
 
@@ -89,10 +89,10 @@ def scaled_error(
 def _mixture_error(
     mixture: EMMixturePredictor, values: Floats, mask: Bools, groups: NDArray[np.int64], weight: Floats
 ) -> Uncertainty:
-    """The squared errors that the mixture expects of itself, each output's multiplied by its weight."""
+    """Expected squared errors of the mixture's own predictions, multiplied by the weight of each output."""
     joint = mixture.joint()
     n_targets = joint.means.shape[1] - values.shape[1]
-    # For classes, the indicator of the first class is one minus the sum of all others.
+    # For classification, the indicator of the first class is one minus the sum of the others.
     identity = np.eye(n_targets)
     targets = identity if len(weight) == n_targets else np.hstack([-np.ones((n_targets, 1)), identity])
     return Uncertainty.of(joint, values, mask, groups, targets * np.sqrt(weight))

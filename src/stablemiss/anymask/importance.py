@@ -19,15 +19,15 @@ MAX_ROWS = 20_000
 def feature_importance(train: MaskedData, task: Task, rng: Rng) -> Floats:
     """Importance of each column of the user's table, (n_groups,); only proportions matter.
 
-    Half of it is the gain of the column in a small boosted model, half its `univariate_importance`. Of
-    several redundant sensors trees need only one, but all of them may fail at once.
+    The mean of the column's gain in a small LightGBM model and its `univariate_importance`. Gain alone is not
+    enough: trees use only one of several redundant columns, but all of them may be missing at once.
 
     Parameters
     ----------
     train : MaskedData
     task : Task
     rng : numpy Generator
-        Chooses the rows, if there are very many, and seeds the trees.
+        Draws a subset of the rows if there are very many, and seeds the trees.
 
     See Also
     --------
@@ -60,14 +60,14 @@ def feature_importance(train: MaskedData, task: Task, rng: Rng) -> Floats:
 
 
 def univariate_importance(table: Floats, target: NDArray, is_classes: bool) -> Floats:
-    """Share of the variance of each column's ranks that the target explains, (d,), between 0 and 1.
+    """Fraction of the variance of each column's ranks that the target explains, (d,), between 0 and 1.
 
-    Redundant columns all count in full, unlike in the gain of a model.
+    Unlike the gain of a model, it does not divide the importance between redundant columns.
 
     Parameters
     ----------
     table : (n, d)
-        NaN where missing; missing values are left out.
+        NaN where missing; missing values are ignored.
     target : (n,)
         Numbers, whose ranks are correlated with the column's, or class labels, whose mean ranks are compared.
     is_classes : bool

@@ -21,17 +21,17 @@ from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_threads
 
 RESIDUAL_BOOSTING = "residual boosting"
-# Maximum number of rows in the masked copies on which boosting is trained, and of cells in the copies and the
-# rows themselves (320 MB).
+# Boosting is trained on the rows and masked copies of them. Maximum number of rows in the copies, and of
+# cells in the rows and copies together (320 MB).
 MAX_COPIED_ROWS, MAX_COPIED_CELLS = 600_000, 40_000_000
-# Maximum number of rows to which the mixture is fitted, and the number of columns above which it falls with
-# their square. The mixture's time grows with the rows and with the cube of the columns.
-MAX_MIXTURE_ROWS, MANY_COLUMNS = 20_000, 64
+# Maximum number of rows to which the mixture is fitted. It applies up to MAX_COLUMNS_AT_FULL_ROWS columns and
+# decreases with the square of their number beyond, because the time to fit the mixture grows with the cube.
+MAX_MIXTURE_ROWS, MAX_COLUMNS_AT_FULL_ROWS = 20_000, 64
 
 
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """What every member is fitted with.
+    """Data to which all members are fitted.
 
     Attributes
     ----------
@@ -49,14 +49,14 @@ class FitData:
 
     @property
     def held_out(self) -> MaskedData:
-        """Rows for early stopping, stacking and calibration: without validation rows the training rows."""
+        """Rows for early stopping, stacking and calibration: `valid`, or `train` if `valid` is empty."""
         return self.valid if len(self.valid) else self.train
 
 
 def fit_members(
     methods: dict[str, Method], plan: Plan, data: FitData, rng: Rng, progress: Progress
 ) -> dict[str, Predictor]:
-    """Fit the selected members; networks with small steps run on a second thread beside the others.
+    """Fit the selected members; networks with small steps are trained on a second thread at the same time.
 
     Parameters
     ----------
@@ -95,9 +95,9 @@ def fit_members(
 def _fit_mixture(
     method: EMMixture, data: FitData, rng: Rng, progress: Progress, background: BackgroundTask
 ) -> EMMixturePredictor:
-    max_rows = int(MAX_MIXTURE_ROWS * min(1.0, MANY_COLUMNS / data.train.n_columns) ** 2)
+    max_rows = int(MAX_MIXTURE_ROWS * min(1.0, MAX_COLUMNS_AT_FULL_ROWS / data.train.n_columns) ** 2)
     subset = np.sort(rng.permutation(len(data.train))[:max_rows])
-    with torch_threads(background.n_threads_left):
+    with torch_threads(background.n_free_threads):
         return method.fit(data.train.rows(subset), data.valid, data.task, rng, progress)
 
 
@@ -112,16 +112,16 @@ def _fit_boosting(
     """Plain boosting and, for numeric targets with a mixture, residual boosting."""
     rows = data.train, data.valid, data.task
     members: dict[str, Predictor] = {
-        BOOSTING: method.fit(*rows, rng, progress, n_threads=background.n_threads_left)
+        BOOSTING: method.fit(*rows, rng, progress, n_threads=background.n_free_threads)
     }
     if mixture is not None and not isinstance(data.task, Classification):
         residual = ResidualBoosting(method, mixture)
-        members[RESIDUAL_BOOSTING] = residual.fit(*rows, rng, progress, n_threads=background.n_threads_left)
+        members[RESIDUAL_BOOSTING] = residual.fit(*rows, rng, progress, n_threads=background.n_free_threads)
     return members
 
 
 def _boosting_data(data: FitData, n_copies: int, rng: Rng) -> FitData:
-    """The data with masked copies of the training rows and of the rows for early stopping."""
+    """The data of boosting: training and early-stopping rows together with masked copies of them."""
     train, valid = (
         _with_masked_copies(rows, data.augmentation, n_copies, rng) for rows in (data.train, data.held_out)
     )
@@ -131,7 +131,7 @@ def _boosting_data(data: FitData, n_copies: int, rng: Rng) -> FitData:
 def _with_masked_copies(
     data: MaskedData, augmentation: MaskAugmentation, n_copies: int, rng: Rng
 ) -> MaskedData:
-    """The rows and masked copies of them; for a very long table a single masked copy alone."""
+    """The rows followed by masked copies; for very long tables, only one masked copy without the rows."""
     n_copies = min(
         n_copies, MAX_COPIED_ROWS // max(1, len(data)), MAX_COPIED_CELLS // max(1, data.values.size) - 1
     )

@@ -1,9 +1,9 @@
 """AnyMask: an ensemble of models trained with augmented masks, combined by stacking.
 
-Members: a Gaussian mixture fitted to the observed values (under MCAR and MAR the mechanism has no effect on
-it), boosted trees and networks trained with augmented masks. Each has its strengths: the mixture where
-relations are smooth and linear, trees where they jump, networks in between. The member weights are learnt on
-validation rows with augmented masks.
+The members are a Gaussian mixture fitted to the observed values (independent of the mechanism under MCAR and
+MAR), and boosted trees and networks trained with augmented masks. The mixture is the best member where
+relations are smooth and close to linear, trees where the target changes abruptly, and networks in between.
+The member weights are fitted on validation rows with augmented masks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from stablemiss.anymask.importance import feature_importance
 from stablemiss.anymask.members import FitData, fit_members
 from stablemiss.anymask.plan import MAX_MIXTURE_COLUMNS, MEMBERS, MIXTURE, Budget, make_plan
 from stablemiss.anymask.residual_boosting import ResidualBoosting, ResidualBoostingPredictor
-from stablemiss.anymask.stacking import combine, learn_member_weights, predict_members, share_observed
+from stablemiss.anymask.stacking import combine, learn_member_weights, observed_fraction, predict_members
 from stablemiss.base.method import Method, Predictor
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.boosting import Boosting
@@ -33,30 +33,31 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 
-# Masked copies of the validation rows for stacking and calibration, and the maximum number of rows in all.
+# Number of masked copies of the validation rows for stacking and calibration, and the maximum number of rows
+# including the copies.
 CALIBRATION_COPIES, MAX_CALIBRATION_ROWS = 8, 60_000
-# A member with a smaller weight at both ends is dropped: it would only cost time.
+# Members with smaller weights are dropped, because they cost time and have little effect.
 MIN_MEMBER_WEIGHT = 0.03
-# Kind of member, as the archive names it → predictor.
+# Kind of member, as stored in the archive → class of its predictor.
 PREDICTORS: dict[str, type[Predictor]] = {
-    method.name: method.predictor for method in (Constant, EMMixture, Boosting, ColumnNet)
+    method.name: method.predictor_class for method in (Constant, EMMixture, Boosting, ColumnNet)
 } | {ResidualBoosting.name: ResidualBoostingPredictor}
 
 
 class AnyMaskPredictor(Predictor):
-    """The fitted members, their weights, and the calibration of the errors of the combination.
+    """The fitted members, their weights, and the calibration of the combined predictions.
 
     Attributes
     ----------
     members : dict
         Name → fitted predictor.
     member_weights : (2, n_members, k)
-        Weight of each member where nothing and where everything is observed, for each of k outputs (k = 1 for
-        classes); interpolated in between.
+        Weight of each member for rows with nothing observed and for complete rows, for each of k outputs
+        (k = 1 for classification); interpolated linearly in between.
     is_classes : bool
-        Whether the target holds classes.
+        Whether this is a classification.
     calibrator : ConformalCalibrator
-        Errors of the combined outputs under many masks.
+        Calibrated on the combined outputs under many masks.
     error_factors : (2,)
         From `fit_error_factors`; zeros without a mixture.
     """
@@ -77,8 +78,8 @@ class AnyMaskPredictor(Predictor):
 
     def _predict(self, values: Floats, mask: Bools) -> Floats:
         member_predictions = predict_members(self.members, values, mask, self.is_classes)
-        share = share_observed(mask, self.calibrator.groups)
-        return combine(member_predictions, share, self.member_weights, self.is_classes)
+        fraction = observed_fraction(mask, self.calibrator.groups)
+        return combine(member_predictions, fraction, self.member_weights, self.is_classes)
 
     def predict_interval(self, values: Floats, mask: Bools, coverage: float) -> Floats:
         """Bounds (n, d_output, 2) of encoded numeric targets.
@@ -92,12 +93,12 @@ class AnyMaskPredictor(Predictor):
 
         See Also
         --------
-        predict_set : The same for classes.
+        predict_set : The same for classification.
         """
         return self.calibrator.interval(values, mask, self.predict(values, mask), coverage)
 
     def predict_set(self, values: Floats, mask: Bools, task: Classification, coverage: float) -> Bools:
-        """Classes (n, n_classes) in the prediction set of each row.
+        """Prediction sets (n, n_classes), True = the class is in the set of the row.
 
         Parameters
         ----------
@@ -143,7 +144,7 @@ class AnyMaskPredictor(Predictor):
             "names": list(self.members),
             "kinds": [kinds[type(member)] for member in self.members.values()],
             "members": [
-                # The mixture is a member too and stored only there.
+                # The mixture of residual boosting is also a member, so it is stored only once.
                 {"models": member.models} if isinstance(member, ResidualBoostingPredictor) else member.state()
                 for member in self.members.values()
             ],
@@ -170,18 +171,19 @@ class AnyMaskPredictor(Predictor):
 
 
 class AnyMask(Method):
-    """Fit once under the masks in the data, and predict accurately under any others.
+    """Ensemble that is fitted once and predicts accurately under masks that differ from those in training.
 
     Parameters
     ----------
     budget : "fast", "default" or "best", default="default"
-        How much time to spend. On 17,000 rows of 18 columns "fast" took 7 to 9, "default" 21 to 37 times as
-        long as a plain LightGBM; "best" fits three longer networks and takes several times as long again.
+        How much time to spend. On 17,000 rows of 18 columns, "fast" took 7 to 9 times and "default" 21 to 37
+        times as long as plain LightGBM. "best" trains three networks with more steps each and takes several
+        times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
-        Models to combine. Leaving one out saves its time.
+        Models to combine. Omitting one saves the time to fit it.
     may_vanish : sequence of int, default=None
-        Positions of the columns, in the user's table, that may go missing. Mask augmentation hides only
-        these, so the model does not spend capacity on masks that cannot occur. None means all columns.
+        Positions, in the user's table, of the columns that may go missing. Mask augmentation hides only these
+        columns, so that the model does not spend capacity on masks that cannot occur. None means all columns.
     never_missing : sequence of int, default=None
         Positions of the columns that are always observed; all others may go missing.
 
@@ -201,7 +203,7 @@ class AnyMask(Method):
     """
 
     name: ClassVar[str] = "anymask"
-    predictor: ClassVar[type[Predictor]] = AnyMaskPredictor
+    predictor_class: ClassVar[type[Predictor]] = AnyMaskPredictor
     brief: ClassVar[Mapping[str, Any]] = {"budget": "fast"}
 
     def __init__(
@@ -228,7 +230,7 @@ class AnyMask(Method):
         max_rows = MAX_CALIBRATION_ROWS // (1 + CALIBRATION_COPIES)
         valid = valid.rows(np.sort(rng.permutation(len(valid))[:max_rows]))
         data = FitData(train, valid, task, augmentation)
-        # A constant among the members shrinks the others towards it where they are overconfident.
+        # A constant member allows stacking to shrink overconfident predictions towards the mean.
         members: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
         members |= fit_members(methods, plan, data, rng, progress)
         progress.start("stacking and calibration")
@@ -265,7 +267,7 @@ class AnyMask(Method):
 
 
 def _stack_and_calibrate(members: dict[str, Predictor], data: FitData, rng: Rng) -> AnyMaskPredictor:
-    """Weight the members and calibrate their combination on held-out rows under many masks."""
+    """Learn the member weights and calibrate the combined predictions, on held-out rows under many masks."""
     is_classes = isinstance(data.task, Classification)
     n_copies = CALIBRATION_COPIES + 1
     calibration = data.augmentation.copies(data.held_out, CALIBRATION_COPIES, rng)
@@ -277,8 +279,8 @@ def _stack_and_calibrate(members: dict[str, Predictor], data: FitData, rng: Rng)
     )
     kept = {name: member for (name, member), keep in zip(members.items(), is_kept, strict=True) if keep}
     member_weights = member_weights[:, is_kept] / member_weights[:, is_kept].sum(axis=1, keepdims=True)
-    share = share_observed(calibration.mask, calibration.groups)
-    outputs = combine(predictions[is_kept], share, member_weights, is_classes)
+    fraction = observed_fraction(calibration.mask, calibration.groups)
+    outputs = combine(predictions[is_kept], fraction, member_weights, is_classes)
     calibrator = ConformalCalibrator.of(outputs, calibration, data.task, n_copies, rng)
     mixture = kept.get(MIXTURE)
     factors = (

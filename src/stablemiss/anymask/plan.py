@@ -1,4 +1,4 @@
-"""What each budget fits, and how large tables are cut down to size."""
+"""The members that each budget fits, and their hyper-parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from stablemiss.methods.em_mixture import EMMixture
 Budget = Literal["fast", "default", "best"]
 MIXTURE, BOOSTING, NET = "mixture", "boosting", "net"
 MEMBERS = (MIXTURE, BOOSTING, NET)
-# The mixture is left out of tables with more encoded columns: its time grows with the cube of their number.
+# Tables with more encoded columns are fitted without the mixture: its time grows with the cube of their
+# number.
 MAX_MIXTURE_COLUMNS = 160
 
 
@@ -25,9 +26,9 @@ class Plan:
     Attributes
     ----------
     methods : dict
-        Member name → method, in the order in which random generators are assigned.
+        Member name → method. The position in this dictionary determines the random generator of a member.
     masked_copies : int
-        Masked copies of the rows on which boosting is trained.
+        Number of masked copies of the rows on which boosting is trained.
     """
 
     methods: dict[str, Method]
@@ -39,10 +40,10 @@ class Plan:
         Parameters
         ----------
         members : sequence of "mixture", "boosting", "net"
-            "net" stands for all networks of the plan.
+            "net" selects all networks of the plan.
         n_columns : int
-            Encoded columns of the table. The mixture is left out of very wide ones unless it is the only
-            member.
+            Number of encoded columns of the table. Very wide tables are fitted without the mixture, unless it
+            is the only member.
         """
         if not members or any(name not in MEMBERS for name in members):
             raise ValueError(

@@ -1,7 +1,7 @@
 """Residual boosting: boosted trees that start from the mixture's predictions and add a correction.
 
-More accurate than plain boosting where the mixture fits well, less accurate where it does not; stacking
-decides.
+It is more accurate than plain boosting where the mixture fits well, and less accurate where it does not.
+Stacking determines its weight.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 
-# Smallest decrease of the validation loss, in variances of the target, that counts as an improvement. A good
-# initial prediction leaves little to gain; without a bound, boosting would continue for negligible gains.
+# Smallest decrease of the validation loss, in units of the variance of the target, that counts as an
+# improvement. Without it, boosting would continue for negligible gains after a good initial prediction.
 MIN_DELTA = 1e-4
 
 
 class ResidualBoostingPredictor(Predictor):
-    """The mixture's predictions plus the outputs of trees, which may also split on these predictions.
+    """The mixture's predictions plus the outputs of trees, which may also split on the mixture's predictions.
 
     Attributes
     ----------
@@ -49,14 +49,14 @@ class ResidualBoostingPredictor(Predictor):
         return self.predict_from(self.mixture.predict(values, mask), values, mask)
 
     def predict_from(self, init_prediction: Floats, values: Floats, mask: Bools) -> Floats:
-        """As `predict`, for a caller that already has the mixture's predictions.
+        """Like `predict`, for a caller that already has the mixture's predictions.
 
         Parameters
         ----------
         init_prediction : (n, d_output)
             ``mixture.predict(values, mask)``.
         values, mask : (n, d)
-            Encoded rows. Hidden values have no influence: the trees see NaN in their place.
+            Encoded rows. Hidden values have no influence: the trees read NaN instead.
         """
         return init_prediction + raw_scores(self.boosters, _tree_features(values, mask, init_prediction))
 
@@ -70,9 +70,9 @@ class ResidualBoostingPredictor(Predictor):
 
 @dataclass(frozen=True)
 class ResidualBoosting:
-    """Boosted trees fitted to what a fitted mixture leaves unexplained, for numeric targets.
+    """Boosted trees fitted to the residuals of a fitted mixture, for numeric targets.
 
-    Not a `Method`: it needs a fitted mixture, and methods hold no state.
+    Not a `Method`, because it needs a fitted mixture, and methods hold no fitted state.
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ class ResidualBoosting:
             As in `Boosting.fit`.
         """
         if isinstance(task, Classification):
-            # The class densities fit their own training rows far too closely for the residuals to be useful.
-            raise ValueError(
-                "Residual boosting needs a numeric target, but the target is a class. Use Boosting."
-            )
-        params = lightgbm_params(self.boosting, train, self.boosting.leaf_rows(len(train)), rng, n_threads)
+            # The class densities overfit their training rows, so the residuals there are not useful.
+            raise ValueError("Residual boosting needs a numeric target; got classes. Use Boosting instead.")
+        params = lightgbm_params(
+            self.boosting, train, self.boosting.min_leaf_rows(len(train)), rng, n_threads
+        )
         params["objective"] = "regression"
         train_rows, valid_rows = self._tree_data(train), self._tree_data(valid)
         models = [

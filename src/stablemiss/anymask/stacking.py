@@ -1,4 +1,4 @@
-"""Stacking: a weight for each member, which depends on the share of a row's columns that is observed."""
+"""Stacking: member weights that depend on the fraction of a row's columns that is observed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.seeding import Rng
 
-# Number of random subsets of the calibration rows whose best weights are averaged, and the share of the rows
-# in each. A few outliers can decide the best weights of one subset, but not of all.
-N_SUBSETS, SUBSET_SHARE = 20, 0.3
+# Number of random subsets of the calibration rows whose best weights are averaged, and the fraction of the
+# rows in each. Averaging limits the influence of outliers, which can dominate the best weights of a single
+# subset.
+N_SUBSETS, SUBSET_FRACTION = 20, 0.3
 
 
-def share_observed(mask: Bools, groups: NDArray[np.int64]) -> Floats:
-    """Share of the columns of the user's table that each row has, (n,).
+def observed_fraction(mask: Bools, groups: NDArray[np.int64]) -> Floats:
+    """Fraction of the columns of the user's table that are observed in each row, (n,).
 
     Parameters
     ----------
@@ -35,13 +36,13 @@ def share_observed(mask: Bools, groups: NDArray[np.int64]) -> Floats:
 def predict_members(members: dict[str, Predictor], values: Floats, mask: Bools, is_classes: bool) -> Floats:
     """Prediction of each member, (n_members, n, d_output): outputs, or class probabilities.
 
-    Probabilities are averaged rather than their logarithms, because a single member that is confident and
-    wrong would dominate a mean of logarithms.
+    Class probabilities are later averaged rather than their logarithms, because a single member that is
+    confident and wrong would dominate a mean of logarithms.
 
     Parameters
     ----------
     members : dict
-        Name → fitted predictor. The mixture comes before residual boosting.
+        Name → fitted predictor. The mixture must precede residual boosting.
     values, mask : (n, d)
         Encoded rows.
     is_classes : bool
@@ -50,7 +51,7 @@ def predict_members(members: dict[str, Predictor], values: Floats, mask: Bools, 
     predictions: dict[str, Floats] = {}
     for name, member in members.items():
         if isinstance(member, ResidualBoostingPredictor):
-            # Its initial predictions are those of another member, so they are not computed twice.
+            # Its initial predictions are those of the mixture, which have already been computed.
             predictions[name] = member.predict_from(predictions[MIXTURE], values, mask)
         else:
             predictions[name] = member.predict(values, mask)
@@ -58,21 +59,21 @@ def predict_members(members: dict[str, Predictor], values: Floats, mask: Bools, 
     return softmax(outputs, axis=2) if is_classes else outputs
 
 
-def combine(member_predictions: Floats, share: Floats, member_weights: Floats, is_classes: bool) -> Floats:
+def combine(member_predictions: Floats, fraction: Floats, member_weights: Floats, is_classes: bool) -> Floats:
     """Combined outputs (n, d_output): a weighted mean of the members' predictions.
 
     Parameters
     ----------
     member_predictions : (n_members, n, d_output)
         Outputs, or class probabilities.
-    share : (n,)
-        Share of each row's columns that is observed; weights are interpolated by it.
+    fraction : (n,)
+        Fraction of each row's columns that is observed, by which weights are interpolated.
     member_weights : (2, n_members, k), k = d_output or 1
-        Weights of the members where nothing and where everything is observed.
+        Weights of the members for rows with nothing observed and for complete rows.
     is_classes : bool
         Whether the target holds classes; the outputs are then log probabilities.
     """
-    combined = _weighted_mean(member_predictions, share, member_weights)
+    combined = _weighted_mean(member_predictions, fraction, member_weights)
     return np.log(np.maximum(combined, 1e-300)) if is_classes else combined
 
 
@@ -81,55 +82,55 @@ def learn_member_weights(
 ) -> Floats:
     """Weight of each member, (2, n_members, k), from rows that no member was trained on.
 
-    Weights are non-negative and sum to one at each end. The best weights of many random subsets of the rows
-    are averaged. Where members differ only by chance this is close to a plain mean; where one is clearly
-    better it gets all the weight.
+    Both sets of weights (for rows with nothing observed and for complete rows) are non-negative and sum to
+    one. The best weights of many random subsets of the rows are averaged. If members differ only by chance,
+    the result is close to a plain mean; if one member is clearly better, it gets all the weight.
 
     Parameters
     ----------
     member_predictions : (n_members, n, d_output)
         Outputs, or class probabilities.
     calibration : MaskedData
-        The rows: `n_copies` versions of the same rows under different masks, one version after the other.
+        The rows: `n_copies` copies of the same rows under different masks, one copy after the other.
     rng : numpy Generator
         Draws the subsets.
     n_copies : int
-        Versions of each row. All versions of a row are in a subset, or none.
+        Number of copies of each row. A subset contains all copies of a row or none.
     """
     n_members, n, d_output = member_predictions.shape
     k = 1 if calibration.target.ndim == 1 else d_output
     if n_members == 1 or n == 0:
         return np.full((2, n_members, k), 1 / n_members)
     n_rows = n // n_copies
-    share = share_observed(calibration.mask, calibration.groups)
+    fraction = observed_fraction(calibration.mask, calibration.groups)
     weights = []
     for _ in range(N_SUBSETS):
-        rows = rng.permutation(n_rows)[: max(2, round(SUBSET_SHARE * n_rows))]
+        rows = rng.permutation(n_rows)[: max(2, round(SUBSET_FRACTION * n_rows))]
         subset = (np.arange(n_copies)[:, None] * n_rows + rows).ravel()
         weights.append(
-            _best_weights(member_predictions[:, subset], share[subset], calibration.rows(subset), k)
+            _best_weights(member_predictions[:, subset], fraction[subset], calibration.rows(subset), k)
         )
     return np.mean(weights, axis=0)
 
 
-def _weighted_mean(member_predictions: Floats, share: Floats, member_weights: Floats) -> Floats:
-    weight = np.einsum("en,emk->mnk", np.stack([1 - share, share]), member_weights)
+def _weighted_mean(member_predictions: Floats, fraction: Floats, member_weights: Floats) -> Floats:
+    weight = np.einsum("en,emk->mnk", np.stack([1 - fraction, fraction]), member_weights)
     return (weight * member_predictions).sum(axis=0)
 
 
-def _best_weights(member_predictions: Floats, share: Floats, rows: MaskedData, k: int) -> Floats:
-    """Weights (2, n_members, k) with the lowest loss; a softmax keeps them positive with sum one."""
-    n_members, ends = len(member_predictions), np.stack([1 - share, share])
+def _best_weights(member_predictions: Floats, fraction: Floats, rows: MaskedData, k: int) -> Floats:
+    """Weights (2, n_members, k) with the lowest loss, parametrised by a softmax over the members."""
+    n_members, ends = len(member_predictions), np.stack([1 - fraction, fraction])
 
     def loss(logits: Floats) -> tuple[float, Floats]:
         weight = softmax(logits.reshape(2, n_members, k), axis=1)
-        value, gradient = _loss_and_gradient(_weighted_mean(member_predictions, share, weight), rows)
-        by_weight = np.einsum("en,mnk->emk", ends, gradient * member_predictions)
-        if by_weight.shape[2] != k:
-            by_weight = by_weight.sum(axis=2, keepdims=True)
-        by_logit = weight * (by_weight - (weight * by_weight).sum(axis=1, keepdims=True))
-        # The small penalty keeps equal weights where the rows do not favour any member.
-        return value + 1e-4 * float(logits @ logits), by_logit.ravel() + 2e-4 * logits
+        value, gradient = _loss_and_gradient(_weighted_mean(member_predictions, fraction, weight), rows)
+        weight_gradient = np.einsum("en,mnk->emk", ends, gradient * member_predictions)
+        if weight_gradient.shape[2] != k:
+            weight_gradient = weight_gradient.sum(axis=2, keepdims=True)
+        logit_gradient = weight * (weight_gradient - (weight * weight_gradient).sum(axis=1, keepdims=True))
+        # The small penalty gives members equal weights if the rows do not favour any of them.
+        return value + 1e-4 * float(logits @ logits), logit_gradient.ravel() + 2e-4 * logits
 
     equal = np.zeros(2 * n_members * k)
     result = minimize(loss, equal, jac=True, method="L-BFGS-B", options={"maxiter": 60})

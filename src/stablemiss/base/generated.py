@@ -35,10 +35,11 @@ class GeneratedPredictor(NetworkPredictor):
     history : sequence of History, default=()
         Training history; empty for a loaded predictor.
     weighting : Weighting, default=None
-        Learnt weights of the training rows; None if none were learnt, or if the predictor was loaded.
+        Fitted weights of the training rows; None if the method fitted no weights, or if the predictor was
+        loaded.
     """
 
-    kind = GeneratedMLP
+    network_class = GeneratedMLP
 
     def __init__(
         self, network: nn.Module, history: Sequence[History] = (), weighting: Weighting | None = None
@@ -53,10 +54,10 @@ class GeneratedRegression(Method):
     A subclass defines the row weights. The common parameters are documented in `StableMiss`.
     """
 
-    predictor: ClassVar[type[Predictor]] = GeneratedPredictor
+    predictor_class: ClassVar[type[Predictor]] = GeneratedPredictor
     # PAPER: 1 to 3 layers of 128 to 4096 units.
-    # DEVIATION: at most 1024 units because φ overfits with more, and also no layer and 32 units because small
-    # tables need less.
+    # DEVIATION: at most 1024 units because φ overfits with more; also no hidden layer, and 32 units, because
+    # small tables need less.
     space: ClassVar[Space] = {
         "architecture": Choice("linear", "mlp"),
         "hidden": Choice(32, 64, 128, 256, 512, 1024),
@@ -92,8 +93,8 @@ class GeneratedRegression(Method):
         self.device = device
 
     @abstractmethod
-    def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
-        """Learn weights of the training rows; None keeps the weights that they have."""
+    def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
+        """Learn weights of the training rows; return None to keep the weights in `train`."""
 
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
@@ -102,9 +103,9 @@ class GeneratedRegression(Method):
         # A separate generator, so that the weights do not change the network's initial parameters and
         # batches.
         weight_rng = np.random.default_rng(draw_seed(rng))
-        weighting = self.weigh(train, weight_rng, progress)
+        weighting = self.learn_row_weights(train, weight_rng, progress)
         if weighting is not None:
-            # The sum of the training weights stays the same, because validation rows keep their weights.
+            # Validation rows keep their weights, so the mean weight of the training rows must not change.
             train = replace(train, weight=weighting.weight * train.weight.mean())
         device = to_device(self.device)
         g_hidden = self.g_hidden if self.architecture == "mlp" else ()
@@ -116,8 +117,9 @@ class GeneratedRegression(Method):
             ).to(device)
 
         def loss(batch: Rows) -> Tensor:
-            # PAPER: min Σ w_i (y_i − ŷ_i)². Divided by the number of rows, not by the sum of the weights: the
-            # mean weight over all rows is one, and a batch with small weights should have a smaller gradient.
+            # PAPER: min Σ w_i (y_i − ŷ_i)². Divided by the number of rows in the batch, not by the sum of
+            # their weights: the mean weight over all rows is one, and a batch of small weights should count
+            # less.
             return (batch.weight * task.row_loss(network(batch.values, batch.mask), batch.target)).mean()
 
         rows, validation = train_and_validation_rows(train, valid, device)

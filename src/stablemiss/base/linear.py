@@ -14,11 +14,11 @@ from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.tasks import Classification, Task
 
 # Log-odds of a class without training rows: a probability of about 1e-13.
-ABSENT_LOG_ODDS = -30.0
+ABSENT_CLASS_LOG_ODDS = -30.0
 
 
 class LinearPredictor(Predictor):
-    """Outputs linear in the centred columns (zero where missing) and, if `use_mask`, in the mask.
+    """Linear function of the centred columns (zero where missing) and, if `use_mask`, of the mask.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class LinearPredictor(Predictor):
     use_mask : bool
         Whether the mask is part of the inputs.
     weight : (n,), default=None
-        Learnt row weights of mean one: training rows first, then validation rows. None if the method learns
+        Fitted row weights of mean one: training rows first, then validation rows. None if the method learns
         no weights, or if the predictor was loaded.
     """
 
@@ -80,7 +80,7 @@ def design(values: Floats, mask: Bools, means: Floats, use_mask: bool = False) -
     Parameters
     ----------
     values, mask : (n, d)
-        Columns and True = observed.
+        Columns, and their mask with True = observed.
     means : (d,)
         Column means.
     use_mask : bool, default=False
@@ -109,9 +109,9 @@ def regress(
     target : (n, d_output), or (n,) class codes
     weight : (n,)
     task : Task
-        Regression gives least squares, classification log-odds.
+        Least squares for regression, logistic regression for classification.
     ridge : float
-        Penalty on squared coefficients in least squares. A larger value shrinks them towards zero.
+        Penalty on squared coefficients, for least squares only. A larger value shrinks them towards zero.
 
     See Also
     --------
@@ -127,14 +127,14 @@ def least_squares(inputs: Floats, target: Floats, weight: Floats, ridge: float) 
 
     See Also
     --------
-    logistic_regression : The same for classes.
+    logistic_regression : The same for classification.
     """
-    share = weight / weight.sum()
-    input_mean, target_mean = share @ inputs, share @ target
+    normalised = weight / weight.sum()
+    input_mean, target_mean = normalised @ inputs, normalised @ target
     centred = inputs - input_mean
     # Normal equations: the cost is linear in the rows, and the penalty bounds their condition number.
-    gram = centred.T @ (share[:, None] * centred) + ridge * np.eye(inputs.shape[1])
-    moments = centred.T @ (share[:, None] * (target - target_mean))
+    gram = centred.T @ (normalised[:, None] * centred) + ridge * np.eye(inputs.shape[1])
+    moments = centred.T @ (normalised[:, None] * (target - target_mean))
     coefficients = np.linalg.lstsq(gram, moments, rcond=None)[0]
     return coefficients, target_mean - input_mean @ coefficients
 
@@ -142,19 +142,21 @@ def least_squares(inputs: Floats, target: Floats, weight: Floats, ridge: float) 
 def logistic_regression(
     inputs: Floats, target: NDArray, weight: Floats, n_classes: int
 ) -> tuple[Floats, Floats]:
-    """Coefficients (p, n_classes) and intercept (n_classes,) of log-odds; absent classes are improbable.
+    """Coefficients (p, n_classes) and intercept (n_classes,) of the log-odds of each class.
+
+    Classes without training rows get a constant probability near zero.
 
     See Also
     --------
-    least_squares : The same for numbers.
+    least_squares : The same for numeric targets.
     """
     coefficients = np.zeros((inputs.shape[1], n_classes))
-    intercept = np.full(n_classes, ABSENT_LOG_ODDS)
+    intercept = np.full(n_classes, ABSENT_CLASS_LOG_ODDS)
     present = np.unique(target)
     intercept[present[0]] = 0.0
     if len(present) > 1:
         model = LogisticRegression(max_iter=2000).fit(inputs, target, sample_weight=weight)
-        # With two classes, scikit-learn has coefficients only for the second, relative to the first.
+        # With two classes, scikit-learn fits coefficients only for the second, relative to the first.
         fitted = present[1:] if len(present) == 2 else present
         coefficients[:, fitted] = model.coef_.T
         intercept[fitted] = model.intercept_

@@ -19,13 +19,13 @@ from stablemiss.tasks import Task
 
 
 class Predictor(ABC):
-    """A fitted model: what `Method.fit` returns."""
+    """A fitted model, as returned by `Method.fit`."""
 
     @final
     def predict(self, values: NDArray, mask: NDArray) -> Floats:
         """Raw outputs (n, d_output) for encoded rows.
 
-        This is the one place where hidden values are set to zero before a model reads them.
+        Hidden values are set to zero here, and only here, before the model reads them.
 
         Parameters
         ----------
@@ -48,32 +48,31 @@ class Predictor(ABC):
     @classmethod
     @abstractmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """Build the predictor whose `state` this is."""
+        """Build a predictor from the result of `state`."""
 
 
 class Method(BaseEstimator, ABC):
-    """Hyper-parameters of one way to predict from incomplete rows. Holds no state."""
+    """Hyper-parameters of one way to predict from incomplete rows. Holds no fitted state."""
 
     name: ClassVar[str]
-    predictor: ClassVar[type[Predictor]]
-    # The search space for tuning; empty by default.
+    predictor_class: ClassVar[type[Predictor]]
+    # Search space for tuning; empty by default.
     space: ClassVar[Space] = {}
-    # Hyper-parameters for a quick, rough fit: for first experiments, and for tests of properties that do not
-    # depend on the size of the model.
+    # Hyper-parameters of a small model that is fitted quickly, for first experiments and for tests.
     brief: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> Predictor:
-        """Fit to `train`; use `valid` for early stopping and for choosing the size of the model.
+        """Fit to `train`; use `valid` for early stopping and model selection.
 
         Parameters
         ----------
         train, valid : MaskedData
             Encoded rows; the weights of both together have mean one.
         task : Task
-            Meaning of the targets, and the loss.
+            Regression or classification; defines the encoding of the targets and the loss.
         rng : numpy Generator
             The only source of randomness.
         progress : Progress
@@ -103,17 +102,17 @@ def check_at_least(method: object, **bounds: float) -> None:
     >>> check_at_least(SimpleNamespace(depth=3, ridge=0.1), depth=1, ridge=0.0)
     >>> check_at_least(SimpleNamespace(depth=2.5), depth=1)
     Traceback (most recent call last):
-    ValueError: depth=2.5 must be a whole number; give at least 1.
+    ValueError: depth must be an integer of at least 1; got 2.5.
     """
     for name, bound in bounds.items():
         value = getattr(method, name)
         if isinstance(bound, Integral):
-            if not _is_whole(value):
-                raise ValueError(f"{name}={value!r} must be a whole number; give at least {bound}.")
+            if not _is_integer(value):
+                raise ValueError(f"{name} must be an integer of at least {bound}; got {value!r}.")
         elif isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"{name}={value!r} must be a finite number; give at least {bound}.")
+            raise ValueError(f"{name} must be a finite number of at least {bound}; got {value!r}.")
         if value < bound:
-            raise ValueError(f"{name}={value!r} is too small; give at least {bound}.")
+            raise ValueError(f"{name} must be at least {bound}; got {value!r}.")
 
 
 def check_widths(method: object, *names: str) -> None:
@@ -136,24 +135,20 @@ def check_widths(method: object, *names: str) -> None:
     >>> check_widths(SimpleNamespace(encoder=(64, 32), decoder=[]), "encoder", "decoder")
     >>> check_widths(SimpleNamespace(hidden=128), "hidden")
     Traceback (most recent call last):
-    ValueError: hidden=128 must be a sequence with the width of each layer; for a single one give (128,).
+    ValueError: hidden must be a sequence of layer widths; got 128. For a single layer use (128,).
     """
     for name in names:
         widths = getattr(method, name)
-        if _is_whole(widths) and widths >= 1:
+        if _is_integer(widths) and widths >= 1:
             raise ValueError(
-                f"{name}={widths!r} must be a sequence with the width of each layer; for a single one give "
-                f"({widths},)."
+                f"{name} must be a sequence of layer widths; got {widths!r}. "
+                f"For a single layer use ({widths},)."
             )
         if isinstance(widths, str) or not isinstance(widths, Sequence):
-            raise ValueError(
-                f"{name}={widths!r} must be a sequence with the width of each layer, such as (128, 64)."
-            )
-        if not all(_is_whole(width) and width >= 1 for width in widths):
-            raise ValueError(
-                f"{name}={widths!r} must hold whole numbers of at least 1, the width of each layer."
-            )
+            raise ValueError(f"{name} must be a sequence of layer widths, such as (128, 64); got {widths!r}.")
+        if not all(_is_integer(width) and width >= 1 for width in widths):
+            raise ValueError(f"{name} must contain only integers of at least 1; got {widths!r}.")
 
 
-def _is_whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)

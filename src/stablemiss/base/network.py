@@ -17,14 +17,23 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness, torch_threads
-from stablemiss.training import CHUNK, SMALL_STEP, History, Rows, Stage, Step, mean_loss, run_stages
+from stablemiss.training import (
+    CHUNK_SIZE,
+    MIN_OPS_FOR_THREADS,
+    History,
+    Rows,
+    Stage,
+    Step,
+    mean_loss,
+    run_stages,
+)
 
-# Minimum number of steps per epoch, that is between two validation scores, also in small tables.
+# Minimum number of batches per epoch. It determines the batch size and the number of passes in small tables.
 MIN_BATCHES = 16
 # Minimum batch size in small tables.
 MIN_BATCH_SIZE = 32
-# Number of times the learning rate is lowered before training ends. Three reductions lowered the validation
-# loss of StableMiss on Gaussian-Mix by 2 to 4%.
+# Number of times the learning rate is lowered before training ends. With three reductions the validation loss
+# of StableMiss on Gaussian-Mix was 2 to 4% lower.
 LR_REDUCTIONS = 3
 
 
@@ -34,31 +43,31 @@ class NetworkPredictor(Predictor):
     Parameters
     ----------
     network : nn.Module
-        Maps values and mask to outputs; its `config` holds its constructor arguments. Random numbers needed
-        for predictions are buffers, so that predictions are deterministic.
+        Maps values and mask to outputs; its `config` holds its constructor arguments. Random numbers used in
+        predictions must be buffers, so that predictions are deterministic.
     history : sequence of History, default=()
         Training history; empty for a loaded predictor.
     """
 
-    # Class of the network, which is rebuilt from the archive.
-    kind: ClassVar[type[nn.Module]]
+    # Class of the network, from which a stored predictor is rebuilt.
+    network_class: ClassVar[type[nn.Module]]
 
     def __init__(self, network: nn.Module, history: Sequence[History] = ()):
-        # On the CPU even after training on a GPU, so that a loaded predictor gives identical predictions. In
-        # double precision, so that rounding does not make a prediction depend on the other rows of its batch.
+        # On the CPU even after training on a GPU, so that predictions after loading are identical. In double
+        # precision, so that a prediction does not depend through rounding on the other rows of its batch.
         self.network = network.cpu().double().eval()
         self.history = list(history)
 
     def _predict(self, values: Floats, mask: NDArray) -> Floats:
         def predict_chunk(first: int) -> Tensor:
-            chunk = slice(first, first + CHUNK)
+            chunk = slice(first, first + CHUNK_SIZE)
             with torch.no_grad():
                 return self.network(
                     torch.as_tensor(values[chunk], dtype=torch.float64),
                     torch.as_tensor(mask[chunk], dtype=torch.float64),
                 )
 
-        firsts = range(0, max(1, len(values)), CHUNK)
+        firsts = range(0, max(1, len(values)), CHUNK_SIZE)
         n_threads = torch.get_num_threads()
         # Chunks run on Python threads, each with one torch thread: torch's own threads hang after a fork.
         with torch_threads(1):
@@ -77,7 +86,7 @@ class NetworkPredictor(Predictor):
     def from_state(cls, state: dict[str, Any]) -> Self:
         # The initial parameters drawn here are replaced below.
         with torch_randomness(np.random.default_rng(0)):
-            network = cls.kind(**state["config"])
+            network = cls.network_class(**state["config"])
         network.load_state_dict({name: torch.tensor(value) for name, value in state["parameters"].items()})
         return cls(network)
 
@@ -103,8 +112,8 @@ def train_network(
 ) -> list[History]:
     """Train a network with early stopping on the task loss of validation rows.
 
-    The learning rate is lowered three times, and the network keeps the parameters of its best epoch. Small
-    tables get smaller batches and several passes per epoch, so that fifty rows suffice for useful training.
+    The learning rate is lowered up to three times, and the network keeps the parameters of the best epoch.
+    Small tables get smaller batches and several passes per epoch, so that training works with fifty rows.
 
     Parameters
     ----------
@@ -113,7 +122,7 @@ def train_network(
     network : nn.Module
         Maps values and mask to outputs.
     steps : sequence of Step
-        Run on each batch of `rows`.
+        Optimisation steps to run on each batch of `rows`.
     rows, validation : Rows
         Training rows and validation rows.
     task : Task
@@ -127,7 +136,7 @@ def train_network(
 
     See Also
     --------
-    train_and_validation_rows : The rows from a method's training and validation data.
+    train_and_validation_rows : Builds `rows` and `validation` from encoded data.
     """
 
     def row_loss(chunk: Rows) -> Tensor:
@@ -146,7 +155,7 @@ def train_network(
         patience=method.patience,
         lr_reductions=LR_REDUCTIONS,
         min_batches=MIN_BATCHES,
-        n_threads=1 if batch_size * n_parameters < SMALL_STEP else None,
+        n_threads=1 if batch_size * n_parameters < MIN_OPS_FOR_THREADS else None,
     )
     return run_stages([stage], rng, progress)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Range:
-    """A range of numbers; of integers if both bounds are integers.
+    """A range of numbers, or of integers if both bounds are integers.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Range:
             )
 
     @property
-    def is_whole(self) -> bool:
+    def is_integer(self) -> bool:
         """Whether both bounds are integers."""
         return isinstance(self.low, Integral) and isinstance(self.high, Integral)
 
@@ -47,12 +47,12 @@ class Range:
         if isinstance(value, bool) or not isinstance(value, Real):
             return False
         number = float(value)
-        return self.low <= number <= self.high and (not self.is_whole or number.is_integer())
+        return self.low <= number <= self.high and (not self.is_integer or number.is_integer())
 
 
 @dataclass(frozen=True, init=False)
 class Choice:
-    """A finite set of values of any type. Lists, as read from JSON, are equal to tuples.
+    """A finite set of values of any type. A list, as read from JSON, counts as equal to a tuple.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Decorrelation: row weights under which columns and mask bits are less dependent."""
+"""Decorrelation: row weights under which columns and mask indicators are less dependent."""
 
 from stablemiss.decorrelation.balancing import BalancingDecorrelator
-from stablemiss.decorrelation.channels import BatchWeights, ChannelDependence, Memory
+from stablemiss.decorrelation.channels import BatchDecorrelator, ChannelDependence, Memory
 from stablemiss.decorrelation.dependence import TERMS, Dependence, Form, dependence
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.decorrelation.objective import Weighting, critical_gamma
@@ -13,7 +13,7 @@ from stablemiss.decorrelation.weights import Decorrelator, learn_weights
 __all__ = [
     "TERMS",
     "BalancingDecorrelator",
-    "BatchWeights",
+    "BatchDecorrelator",
     "ChannelDependence",
     "Decorrelator",
     "Dependence",

@@ -21,13 +21,13 @@ from torch import Tensor, nn
 from stablemiss.data import Floats, MaskedData, centre_and_scale
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
-from stablemiss.training import SMALL_STEP, Stage, Step, run_stages, to_device
+from stablemiss.training import MIN_OPS_FOR_THREADS, Stage, Step, run_stages, to_device
 
 Scale = Literal["correlation", "covariance", "fixed"]
-# Steps per epoch, the smallest relative decrease of the objective that counts as an improvement, and epochs
-# without an improvement before the learning rate is lowered or learning ends.
 STEPS_PER_EPOCH = 20
+# Smallest relative decrease of the objective that counts as an improvement.
 MIN_DECREASE = 1e-3
+# Epochs without an improvement before the learning rate is lowered or learning ends.
 PATIENCE = 2
 # Lower bound of variances in correlations, for columns whose weighted variance vanishes.
 MIN_VARIANCE = 1e-4
@@ -40,18 +40,19 @@ class BalancingDecorrelator:
     Parameters
     ----------
     scale : {"correlation", "covariance", "fixed"}, default="correlation"
-        What is minimised. "covariance" is the published form; covariances also shrink when variances do, so
-        part of their decrease is not a loss of dependence. "correlation" is not affected by that, but
-        outlying rows contribute much to a correlation, so variances shrink here too. "fixed" uses
-        covariances and keeps each variance at one, which leaves fewer effective rows.
+        What is minimised. "covariance" is the published form; covariances also decrease when variances do,
+        without a decrease in dependence. "correlation" avoids this. Variances still shrink, because outlying
+        rows contribute most to a correlation and lose weight. "fixed" uses covariances and keeps each
+        variance at one, which leaves a smaller effective sample size.
     penalty : float, default=1.0
-        Penalty on the spread of the weights. Small correlations, such as those of independent columns by
-        chance, are reduced to the fraction penalty / (2 + penalty). Towards zero all correlations vanish and
-        few rows carry the weight.
+        Penalty on the spread of the weights. A larger value makes them more equal and leaves more
+        correlation: of a small correlation, such as a chance correlation of independent columns, the fraction
+        penalty / (2 + penalty) remains. Towards zero all correlations vanish and few rows carry the weight.
     tolerance : float, default=1e-6
         A sum of squared correlations below this counts as zero. A larger value ends earlier.
     max_steps : int, default=1000
-        Maximum number of steps. Learning ends earlier when the objective stops falling.
+        Maximum number of steps. A larger value gets closer to the optimum; learning ends earlier when the
+        objective stops falling.
     learning_rate : float, default=0.1
         Initial step size in v, where w = v² and v starts at one; lowered once before the end. A larger value
         learns faster and less reliably.
@@ -61,14 +62,14 @@ class BalancingDecorrelator:
     See Also
     --------
     RatioDecorrelator : Weights under which complete columns are independent.
-    Decorrelator : Weights for incomplete columns and their mask bits.
+    Decorrelator : Weights for incomplete columns and their mask indicators.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
     >>> table = np.hstack([x + rng.normal(size=(500, 1)), x + rng.normal(size=(500, 1))])
-    >>> weight = BalancingDecorrelator(penalty=0.01).weigh(table, rng=rng)
+    >>> weight = BalancingDecorrelator(penalty=0.01).learn_weights(table, rng=rng)
     >>> before, after = np.cov(table.T)[0, 1], np.cov(table.T, aweights=weight)[0, 1]
     >>> bool(abs(after) < 0.05 * before)
     True
@@ -93,7 +94,7 @@ class BalancingDecorrelator:
         if self.max_steps < 1:
             raise ValueError(f"max_steps must be at least 1; got {self.max_steps!r}.")
 
-    def weigh(
+    def learn_weights(
         self,
         columns: NDArray,
         *,
@@ -110,7 +111,7 @@ class BalancingDecorrelator:
             Complete columns, such as mean-imputed ones; they are standardised here.
         rng : numpy Generator
         weight : (n,), default=None
-            Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+            Weights that the rows already have; the fitted weights multiply them. None for equal weights.
         groups : (d,) int, default=None
             Columns with the same group number encode the same original column; their correlation is ignored.
             None gives every column its own group.
@@ -120,12 +121,12 @@ class BalancingDecorrelator:
         Returns
         -------
         (n,) float64
-            Learnt weights times `weight`: not negative, mean one.
+            Fitted weights times `weight`: non-negative, with mean one.
         """
         columns = np.asarray(columns, dtype=np.float64)
         n, d = columns.shape
-        centre, spread = centre_and_scale(columns, weight)
-        data = MaskedData.of((columns - centre) / spread, np.ones((n, d)), np.zeros(n), weight, groups)
+        centre, scale = centre_and_scale(columns, weight)
+        data = MaskedData.of((columns - centre) / scale, np.ones((n, d)), np.zeros(n), weight, groups)
         device = to_device(self.device)
         weights = _SquaredWeights(torch.as_tensor(data.weight, dtype=torch.float32, device=device))
         table = torch.as_tensor(data.values, dtype=torch.float32, device=device)
@@ -140,8 +141,8 @@ class BalancingDecorrelator:
 
         def score() -> float:
             nonlocal best
-            # Among weights that balance within the tolerance, the most equal are the best; equal weights have
-            # spread one.
+            # If the imbalance is within the tolerance, only the spread of the weights counts. Equal weights
+            # have spread one.
             current = max(float(imbalance(weights())), self.tolerance)
             current += self.penalty * (float(weights.spread()) - 1)
             best = current if current < (1 - MIN_DECREASE) * best else best
@@ -156,11 +157,11 @@ class BalancingDecorrelator:
             patience=PATIENCE,
             lr_reductions=1,
             min_batches=STEPS_PER_EPOCH,
-            n_threads=1 if n * d * d < SMALL_STEP else None,
+            n_threads=1 if n * d * d < MIN_OPS_FOR_THREADS else None,
         )
         run_stages([stage], rng, progress or NullProgress())
-        learnt = weights().detach().double().cpu().numpy()
-        return learnt / learnt.mean()
+        fitted = weights().detach().double().cpu().numpy()
+        return fitted / fitted.mean()
 
 
 class _SquaredWeights(nn.Module):
@@ -195,14 +196,14 @@ class _Imbalance:
     scale : {"correlation", "covariance", "fixed"}
         As in `BalancingDecorrelator`.
     base : (n,) tensor
-        Initial weights, at which "fixed" keeps the variances.
+        Initial weights; "fixed" keeps the variances under these weights.
     """
 
     def __init__(self, table: Tensor, groups: Tensor, scale: Scale, base: Tensor):
         self.table = table
         self.scale = scale
         self.pairs = groups[:, None] != groups
-        # One, but zero for a constant column.
+        # The variance is one, or zero for a constant column.
         self.variance = self._covariance(base).diagonal()
 
     def __call__(self, weight: Tensor) -> Tensor:

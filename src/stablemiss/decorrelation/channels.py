@@ -1,11 +1,11 @@
-"""Row weights of successive batches, under which the columns of a batch are less dependent.
+"""Row weights fitted for each batch, under which the columns of the batch are less dependent.
 
 Zhang, Cui, Xu, Zhou, He and Shen, "Deep Stable Learning for Out-Of-Distribution Generalization", CVPR 2021.
 
 `Dependence` compares every random feature of one column with every feature of another, handles missing
-values, and is meant for weights of whole tables. Here the columns are complete and features are compared only
-within a channel (the a-th feature of one column with the a-th of another). One evaluation takes less than a
-millisecond, so that weights can be learnt for every batch.
+values, and is used for the weights of whole tables. Here the columns are complete, and the a-th feature of
+one column is compared only with the a-th feature of another ("channel" a). One evaluation takes less than a
+millisecond, so weights can be fitted for every batch.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.seeding import Rng
 from stablemiss.training import inner_loop
 
-# PAPER: a blended memory is the plain mean of the first batches.
-FIRST_BATCHES = 10
+# PAPER: number of batches at the start that a blended memory averages equally.
+N_AVERAGED_BATCHES = 10
 
 
 class ChannelDependence:
@@ -35,15 +35,15 @@ class ChannelDependence:
     Parameters
     ----------
     columns : (n, d) tensor
-        Centred and scaled here over these rows, to match the distribution of the frequencies. The dependence
-        of a constant column is zero.
+        Complete columns. They are standardised here over these rows, to match the distribution of the random
+        frequencies. The dependence of a constant column is zero.
     groups : (d,) int tensor, default=None
         Columns with the same group number encode the same original column; their dependence is ignored. None
         gives every column its own group.
 
     See Also
     --------
-    Dependence : For incomplete columns and their mask bits.
+    Dependence : For incomplete columns and their mask indicators.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class ChannelDependence:
     def __call__(self, share: Tensor, features: RandomFeatures) -> Tensor:
         """The loss, a scalar, under row weights `share` (n,) that sum to one.
 
-        It also falls if all weight goes to a few rows, so it must be combined with a penalty on the spread of
+        It also falls if a few rows get all the weight, so it must be combined with a penalty on the spread of
         the weights.
         """
         # DEVIATION: each column has its own frequencies and phases, because with shared ones, as in the
@@ -82,7 +82,7 @@ class ChannelDependence:
 
 
 class _SquaredCovariances(torch.autograd.Function):
-    """Sum of squared covariances of pairs of columns, with a gradient twice as fast as torch's own."""
+    """Sum of squared covariances of pairs of columns; its explicit gradient is twice as fast as autograd."""
 
     @staticmethod
     def forward(ctx: Any, share: Tensor, channels: Tensor, pairs: Tensor) -> Tensor:
@@ -95,17 +95,18 @@ class _SquaredCovariances(torch.autograd.Function):
         return (included * covariance).sum()
 
     @staticmethod
-    def backward(ctx: Any, *by_loss: Tensor) -> tuple[Tensor, None, None]:
-        # With C the included covariances, the derivative by the share of row i is 2 (uᵢᵀ C uᵢ − 2 μᵀ C uᵢ).
+    def backward(ctx: Any, *grad_output: Tensor) -> tuple[Tensor, None, None]:
+        # With C the included covariances, the derivative with respect to the share of row i is
+        # 2 (uᵢᵀ C uᵢ − 2 μᵀ C uᵢ).
         channels, mean, included = ctx.saved_tensors
-        by_share = ((channels @ included) * (channels - 2 * mean[:, None])).sum(dim=(0, 2))
-        return 2 * by_loss[0] * by_share, None, None
+        share_gradient = ((channels @ included) * (channels - 2 * mean[:, None])).sum(dim=(0, 2))
+        return 2 * grad_output[0] * share_gradient, None, None
 
 
 class Memory:
-    """Features (k, d) and raw weights (k,) of earlier rows, k ≤ `size`, used together with each batch.
+    """Features (k, d) and logits (k,) of the weights of earlier rows, k ≤ `size`, used with each batch.
 
-    Raw weights are logits: the weights are their softmax.
+    The weights are the softmax of the logits.
 
     Parameters
     ----------
@@ -115,8 +116,9 @@ class Memory:
     size : int
         Maximum number of rows.
     alpha : float, default=0.9
-        For "blend", the fraction of the old memory that is kept, after the first ten batches, which are
-        averaged equally. Closer to one the memory forgets more slowly; with 0 it is the last batch.
+        For "blend", the fraction of the old memory that is kept with each new batch. The first ten batches
+        are averaged equally instead. Closer to one the memory forgets more slowly; with 0 it holds only the
+        last batch.
 
     Examples
     --------
@@ -133,45 +135,47 @@ class Memory:
         self.alpha = alpha
         self.n_batches = 0
         self.features: Tensor
-        self.raw: Tensor
+        self.logits: Tensor
 
-    def add(self, features: Tensor, raw: Tensor) -> None:
-        """Add the features (n, d) and raw weights (n,) of a batch."""
+    def add(self, features: Tensor, logits: Tensor) -> None:
+        """Add the features (n, d) and logits (n,) of a batch."""
         if self.n_batches == 0:
             # DEVIATION: the memory starts with the first batch, not with rows of zeros, because if batches
             # are shorter than the memory, some zeros would never be replaced and make all columns look
             # dependent.
-            self.features, self.raw = features[: self.size], raw[: self.size]
+            self.features, self.logits = features[: self.size], logits[: self.size]
         elif self.kind == "queue":
-            features, raw = torch.cat([self.features, features]), torch.cat([self.raw, raw])
+            features, logits = torch.cat([self.features, features]), torch.cat([self.logits, logits])
             start = max(0, len(features) - self.size)
-            self.features, self.raw = features[start:], raw[start:]
+            self.features, self.logits = features[start:], logits[start:]
         else:
-            alpha = self.alpha if self.n_batches >= FIRST_BATCHES else self.n_batches / (self.n_batches + 1)
-            # Batch sizes differ by at most one; a row of the memory without counterpart is kept.
+            alpha = (
+                self.alpha if self.n_batches >= N_AVERAGED_BATCHES else self.n_batches / (self.n_batches + 1)
+            )
+            # Batch sizes differ by at most one; a row of the memory without a counterpart is kept.
             n = min(len(features), len(self.features))
             blended = torch.lerp(features[:n], self.features[:n], alpha)
-            blended_raw = torch.lerp(raw[:n], self.raw[:n], alpha)
+            blended_logits = torch.lerp(logits[:n], self.logits[:n], alpha)
             self.features = torch.cat([blended, self.features[n:]])
-            self.raw = torch.cat([blended_raw, self.raw[n:]])
+            self.logits = torch.cat([blended_logits, self.logits[n:]])
         self.n_batches += 1
 
     def append_features(self, features: Tensor) -> Tensor:
         """The features (n, d) of a batch followed by those of the memory."""
         return torch.cat([features, self.features]) if self.n_batches else features
 
-    def append_raw(self, raw: Tensor) -> Tensor:
-        """The raw weights (n,) of a batch followed by those of the memory."""
-        return torch.cat([raw, self.raw]) if self.n_batches else raw
+    def append_logits(self, logits: Tensor) -> Tensor:
+        """The logits (n,) of a batch followed by those of the memory."""
+        return torch.cat([logits, self.logits]) if self.n_batches else logits
 
 
-class BatchWeights:
-    """Learns weights of the rows of successive batches, under which their features are less dependent.
+class BatchDecorrelator:
+    """Learns weights for the rows of each batch, under which their features are less dependent.
 
     Parameters
     ----------
     memory : Memory
-        Earlier rows used together with the batch; each batch is added to it.
+        Earlier rows, used together with the batch. Each batch is added to it.
     rng : numpy Generator
         Draws new random features in every step.
     groups : (d,) int array
@@ -187,7 +191,7 @@ class BatchWeights:
         Number of random features per column. A larger value detects more kinds of dependence; the cost is
         proportional.
     max_columns : int, default=128
-        Maximum number of features per batch; of more features, a random subset is drawn for each batch. A
+        Maximum number of features per batch. If there are more, a random subset is drawn for each batch. A
         larger value covers more pairs at once; the cost grows with its square.
 
     See Also
@@ -198,8 +202,8 @@ class BatchWeights:
     --------
     >>> rng = np.random.default_rng(0)
     >>> x = torch.from_numpy(rng.normal(size=(128, 1)))
-    >>> weigh = BatchWeights(Memory("queue", 128), rng, np.arange(2), lambda_p=0.1)
-    >>> share = weigh(torch.cat([x, x], dim=1), torch.ones_like(x[:, 0]))
+    >>> decorrelator = BatchDecorrelator(Memory("queue", 128), rng, np.arange(2), lambda_p=0.1)
+    >>> share = decorrelator(torch.cat([x, x], dim=1), torch.ones_like(x[:, 0]))
     >>> share.shape, round(float(share.sum()), 5)
     (torch.Size([128]), 1.0)
     """
@@ -225,21 +229,21 @@ class BatchWeights:
         self.max_columns = max_columns
 
     def __call__(self, features: Tensor, weight: Tensor) -> Tensor:
-        """Learnt shares (n,) of the rows of a batch, which sum to one.
+        """Fitted weights (n,) of the rows of a batch, which sum to one.
 
         Parameters
         ----------
         features : (n, d)
         weight : (n,)
-            Sample weights. Dependence is measured under the product of sample weights and learnt weights, so
+            Sample weights. Dependence is measured under the product of sample weights and fitted weights, so
             that a row of weight two is equivalent to two equal rows.
         """
         # PAPER: v = 1 at the start of each batch.
-        raw = torch.ones_like(weight).requires_grad_()
+        logits = torch.ones_like(weight).requires_grad_()
         log_weight = weight.clamp_min(1e-30).log()
         d = len(self.groups)
-        # DEVIATION: of very many features a subset is drawn for each batch, because cost and dependence grow
-        # with the square of their number, and with a fixed λ_p the steps would become unstable.
+        # DEVIATION: if there are many features, a subset is drawn for each batch, because cost and dependence
+        # grow with the square of their number, and with a fixed λ_p the steps would become unstable.
         width = min(d, self.max_columns)
         columns = torch.from_numpy(self.rng.permutation(d)[:width]) if width < d else torch.arange(d)
         with_memory = self.memory.append_features(features)[:, columns.to(features.device)]
@@ -247,18 +251,18 @@ class BatchWeights:
         dependence = ChannelDependence(with_memory, groups)
 
         def loss() -> Tensor:
-            share = self.memory.append_raw(raw + log_weight).softmax(dim=0)
+            share = self.memory.append_logits(logits + log_weight).softmax(dim=0)
             # PAPER: λ_p divides the dependence; its random features are new in each step.
             drawn = RandomFeatures.draw(width, self.q, self.rng)
-            return dependence(share, drawn) / self.lambda_p + raw.softmax(dim=0).square().sum()
+            return dependence(share, drawn) / self.lambda_p + logits.softmax(dim=0).square().sum()
 
-        # PAPER: learning rate × 0.1 halfway. The second half starts without the momentum of the first.
+        # PAPER: a tenth of the learning rate in the second half, which starts without momentum.
         n_second = self.n_steps // 2
         for lr, n_steps in (
             (self.learning_rate, self.n_steps - n_second),
             (0.1 * self.learning_rate, n_second),
         ):
-            inner_loop(loss, [raw], partial(torch.optim.SGD, lr=lr, momentum=0.9), n_steps)
-        raw = raw.detach()
-        self.memory.add(features, raw + log_weight)
-        return raw.softmax(dim=0)
+            inner_loop(loss, [logits], partial(torch.optim.SGD, lr=lr, momentum=0.9), n_steps)
+        logits = logits.detach()
+        self.memory.add(features, logits + log_weight)
+        return logits.softmax(dim=0)

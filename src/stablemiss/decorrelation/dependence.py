@@ -1,16 +1,17 @@
-"""Dependence between columns and mask bits under row weights, and its gradient with respect to the weights.
+"""Dependence between columns and mask indicators under row weights, and its gradient.
 
-Pairs are compared through random Fourier features. There are two forms:
+The mask indicator of a column is 1 where the column is observed. Two variables are compared through the
+covariances of their random Fourier features. There are two forms:
 
 - **weighted**, the default: covariances of the weighted distribution. Two columns are compared over the rows
-  where both are observed, two mask bits over all rows, and a column and another column's bit over the rows
-  where the column is observed.
+  where both are observed, two mask indicators over all rows, and a column and the indicator of another column
+  over the rows where the column is observed.
 - **paper**, exactly as published: sums of (w u − mean)(w v − mean) over jointly observed rows, divided by
-  their number minus one. They contain w², so for independent columns they vanish only if all weights are
-  equal.
+  their number minus one. They contain w², so even for independent columns they are zero only if all weights
+  are equal.
 
-Both depend on the weights through one Gram matrix of the feature columns, so all pairs cost one matrix
-product and the gradient costs one more. Wide tables are processed in pairs of column blocks to bound memory.
+Both depend on the weights only through the Gram matrix of the random features, so one matrix product covers
+all pairs and a second one gives the gradient. Wide tables are processed in blocks of columns to bound memory.
 """
 
 from __future__ import annotations
@@ -29,38 +30,38 @@ from stablemiss.seeding import Rng
 
 Form = Literal["weighted", "paper"]
 TERMS = ("xx", "mm", "xm")
-# Columns observed, or jointly observed, in fewer rows are skipped, because their covariances are mostly
-# noise.
+# Minimum number of rows in which a column, or both columns of a pair, must be observed. Others are skipped,
+# because their covariances are mostly noise.
 MIN_ROWS = 30
 # Joint counts are cached for tables with at most this many blocks of columns.
 MAX_CACHED_BLOCKS = 8
 
 
 class Dependence:
-    """Dependence of a table's columns for one draw of features, as a function of the row weights.
+    """Dependence between columns and mask indicators for one draw of features, as a function of row weights.
 
     Parameters
     ----------
     values : (n, d) tensor
-        Standardised columns. Missing values have no influence, whatever their entries.
+        Standardised columns. The entries of missing values have no influence.
     mask : (n, d) bool tensor
         True = observed.
     features : RandomFeatures
         Losses are comparable only for the same features.
     terms : subset of {"xx", "mm", "xm"}, default=("xx", "mm", "xm")
-        Which pairs are included: column and column, bit and bit, column and bit.
+        Pairs to include: two columns ("xx"), two mask indicators ("mm"), a column and an indicator ("xm").
     form : {"weighted", "paper"}, default="weighted"
         See the module docstring.
     groups : (d,) int tensor, default=None
-        Columns with the same group number encode the same original column, such as a one-hot encoded
-        category. Weights cannot remove their dependence, so it is excluded, and their identical bits count
-        as one bit. None gives every column its own group.
+        Columns with the same group number encode the same original column, such as the one-hot columns of a
+        category. Weights cannot remove the dependence within a group, so it is excluded, and the identical
+        mask indicators of a group count as one. None gives every column its own group.
     block : int, default=128
         Number of columns processed at a time. A larger value is faster; memory grows with its square.
 
     See Also
     --------
-    dependence : The same measure of numpy arrays.
+    dependence : The same measure for numpy arrays.
     """
 
     def __init__(
@@ -88,22 +89,24 @@ class Dependence:
         ]
         group = torch.cat([column_block.groups for column_block in self.blocks])
         group_size = (group[:, None] == group).sum(dim=1) if groups is not None else torch.ones_like(group)
-        # Losses are squares: each of the k copies of a group's bit contributes 1 / k.
-        bit_scale = group_size.to(values).rsqrt()[:, None]
-        self.bit_zero, self.bit_step = (bits.to(values) * bit_scale for bits in features.of_bits())
+        # A group of k columns has k equal indicators. Losses are squares, so each is scaled by 1 / √k.
+        mask_scale = group_size.to(values).rsqrt()[:, None]
+        self.mask_zero, self.mask_step = (
+            indicators.to(values) * mask_scale for indicators in features.of_mask()
+        )
         self._counts: dict[tuple[int, int], torch.Tensor] = {}
 
     def __call__(self, weight: torch.Tensor) -> tuple[dict[str, float], torch.Tensor]:
         """Loss of each term, and the gradient (n,) of their sum with respect to the weights (n,)."""
         evaluate = self._weighted if self.form == "weighted" else self._paper
-        # Gradients with respect to the Gram matrix are needed even if the caller has turned gradients off.
+        # Autograd computes the gradient with respect to the Gram matrix, even if the caller has disabled it.
         with torch.enable_grad():
             losses, gradient = evaluate(weight.detach())
         return {term: float(losses[term]) for term in self.terms}, gradient
 
     def equal_weights(self) -> torch.Tensor:
         """Weight one for each row, in the precision and on the device of the table."""
-        return self.bit_step.new_ones(self.n)
+        return self.mask_step.new_ones(self.n)
 
     def _pairs(self) -> Iterator[tuple[_Block, _Block]]:
         """Pairs of blocks, each pair once."""
@@ -114,24 +117,24 @@ class Dependence:
     def _joint_counts(self, first: _Block, second: _Block) -> torch.Tensor:
         """Number of rows in which two columns are both observed, (b, c).
 
-        It does not depend on the weights and is cached, except in tables of many blocks, where all counts
-        would fill the memory.
+        It does not depend on the weights and is therefore cached, except for tables with many blocks, where
+        the counts would take too much memory.
         """
         key = first.columns.start, second.columns.start
         if key in self._counts:
             return self._counts[key]
-        counts = first.bits.T @ second.bits
+        counts = first.indicators.T @ second.indicators
         if len(self.blocks) <= MAX_CACHED_BLOCKS:
             self._counts[key] = counts
         return counts
 
     def _weighted(self, weight: torch.Tensor) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
         q, n = self.q, self.n
-        # E[w m u] of each feature, and the weighted fraction of rows in which each column is observed.
+        # Per block: E[w m u] of each feature, then the weighted fraction of rows with each column observed.
         means = {block: (weight @ block.matrix / n).requires_grad_() for block in self.blocks}
         losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
-        step = self.bit_step.square().sum(dim=1)
+        step = self.mask_step.square().sum(dim=1)
         for first, second in self._pairs():
             gram = ((first.matrix * weight[:, None]).T @ second.matrix / n).requires_grad_()
             b, c = first.width, second.width
@@ -139,26 +142,26 @@ class Dependence:
             mean_right, observed_right = means[second][: c * q].reshape(c, q), means[second][c * q :]
             both = gram[b * q :, c * q :]
             products = gram[: b * q, : c * q].reshape(b, q, c, q)
-            left_bit = gram[: b * q, c * q :].reshape(b, q, c)  # features of first, bits of second
-            bit_right = gram[b * q :, : c * q].reshape(b, c, q)  # bits of first, features of second
+            left_mask = gram[: b * q, c * q :].reshape(b, q, c)  # features of first, indicators of second
+            mask_right = gram[b * q :, : c * q].reshape(b, c, q)  # indicators of first, features of second
             upper = _each_pair_once(first, second)
             step_left, step_right = step[first.columns], step[second.columns]
             sums = {}
             if "xx" in self.terms:
                 included = upper & (self._joint_counts(first, second) >= MIN_ROWS)
                 share = torch.where(included, both, 1.0)[:, None, :, None]
-                covariance = products / share - left_bit[:, :, :, None] * bit_right[:, None] / share**2
+                covariance = products / share - left_mask[:, :, :, None] * mask_right[:, None] / share**2
                 sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
                 covariance = both - observed_left[:, None] * observed_right
                 sums["mm"] = (covariance.square() * step_left[:, None] * step_right * upper).sum()
             if "xm" in self.terms:
                 included = upper & first.has_enough_rows[:, None]
-                sums["xm"] = _column_and_bit(left_bit, mean_left, observed_left, both, step_right, included)
+                sums["xm"] = _column_and_mask(left_mask, mean_left, observed_left, both, step_right, included)
                 # The reverse pairs; within one block these are the pairs below the diagonal.
                 included = (upper & second.has_enough_rows).T
-                reverse = bit_right.permute(1, 2, 0), mean_right, observed_right, both.T, step_left, included
-                sums["xm"] = sums["xm"] + _column_and_bit(*reverse)
+                reverse = mask_right.permute(1, 2, 0), mean_right, observed_right, both.T, step_left, included
+                sums["xm"] = sums["xm"] + _column_and_mask(*reverse)
             total = sum(sums.values(), weight.new_zeros(()))
             if total.requires_grad:
                 for term, value in sums.items():
@@ -176,21 +179,22 @@ class Dependence:
         q, n = self.q, self.n
         losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
-        # |u(0)|², u(0)·step and |step|² of each bit, whose q features span two directions: w and w · bit.
-        directions = torch.stack([self.bit_zero, self.bit_step], dim=1)
-        gram_bit = directions @ directions.mT
+        # The weighted features of an indicator are w · u(0) + w · indicator · step. `gram_mask` holds
+        # |u(0)|², u(0)·step and |step|². In names, "ones" stands for w alone and "mask" for w · indicator.
+        directions = torch.stack([self.mask_zero, self.mask_step], dim=1)
+        gram_mask = directions @ directions.mT
         for first, second in self._pairs():
             left = first.centred(weight)
             right = left if first is second else second.centred(weight)
             gram = (left.T @ right).requires_grad_()
             b, c = first.width, second.width
             products = gram[: b * q, : c * q].reshape(b, q, c, q)
-            left_bit = gram[: b * q, c * q : c * q + c].reshape(b, q, c)
-            left_rest = gram[: b * q, -1].reshape(b, q)
-            bit_right = gram[b * q : b * q + b, : c * q].reshape(b, c, q)
-            rest_right = gram[-1, : c * q].reshape(c, q)
+            left_mask = gram[: b * q, c * q : c * q + c].reshape(b, q, c)
+            left_ones = gram[: b * q, -1].reshape(b, q)
+            mask_right = gram[b * q : b * q + b, : c * q].reshape(b, c, q)
+            ones_right = gram[-1, : c * q].reshape(c, q)
             upper = _each_pair_once(first, second)
-            of_first, of_second = gram_bit[first.columns], gram_bit[second.columns]
+            of_first, of_second = gram_mask[first.columns], gram_mask[second.columns]
             sums = {}
             if "xx" in self.terms:
                 counts = self._joint_counts(first, second)
@@ -198,22 +202,22 @@ class Dependence:
                 included = upper & (counts >= MIN_ROWS)
                 sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
-                rest_by = torch.stack([gram[-1, -1].expand(c), gram[-1, c * q : -1]], dim=1).expand(b, c, 2)
-                bit_by = torch.stack(
+                ones_by = torch.stack([gram[-1, -1].expand(c), gram[-1, c * q : -1]], dim=1).expand(b, c, 2)
+                mask_by = torch.stack(
                     [gram[b * q : -1, -1:].expand(b, c), gram[b * q : -1, c * q : -1]], dim=2
                 )
-                table = torch.stack([rest_by, bit_by], dim=2) / (n - 1)
+                table = torch.stack([ones_by, mask_by], dim=2) / (n - 1)
                 squares = torch.einsum("kst,klsx,lxy,klty->kl", of_first, table, of_second, table)
                 sums["mm"] = (squares * upper).sum()
             if "xm" in self.terms:
-                # As published, the pair of a column and its own bit is included.
+                # As published, the pair of a column and its own indicator is included.
                 pairs = (upper | upper.T).fill_diagonal_(True) if first is second else upper
                 included = pairs & first.has_enough_rows[:, None]
-                sums["xm"] = _paper_column_and_bit(left_bit, left_rest, first.count, of_second, included)
+                sums["xm"] = _paper_column_and_mask(left_mask, left_ones, first.count, of_second, included)
                 if first is not second:
                     included = (pairs & second.has_enough_rows).T
-                    reverse = bit_right.permute(1, 2, 0), rest_right, second.count, of_first, included
-                    sums["xm"] = sums["xm"] + _paper_column_and_bit(*reverse)
+                    reverse = mask_right.permute(1, 2, 0), ones_right, second.count, of_first, included
+                    sums["xm"] = sums["xm"] + _paper_column_and_mask(*reverse)
             total = sum(sums.values(), weight.new_zeros(()))
             if not total.requires_grad:
                 continue
@@ -222,9 +226,11 @@ class Dependence:
             total.backward()
             assert gram.grad is not None
             if first is second:
-                gradient += first.by_weight(left @ (gram.grad + gram.grad.T))
+                gradient += first.weight_gradient(left @ (gram.grad + gram.grad.T))
             else:
-                gradient += first.by_weight(right @ gram.grad.T) + second.by_weight(left @ gram.grad)
+                gradient += first.weight_gradient(right @ gram.grad.T) + second.weight_gradient(
+                    left @ gram.grad
+                )
         return losses, gradient
 
 
@@ -232,7 +238,8 @@ class Dependence:
 class _Block:
     """Adjacent columns of the table that are processed together.
 
-    `matrix` (n, b · q + b) holds the features of each column, zero where missing, followed by the mask bits.
+    `matrix` (n, b · q + b) holds the features of each column, zero where missing, followed by the mask
+    indicators; `count` (b,) is the number of rows in which each column is observed.
     """
 
     columns: slice
@@ -261,45 +268,45 @@ class _Block:
 
     @property
     def has_enough_rows(self) -> torch.Tensor:
-        """Which columns are observed in enough rows to be compared with a bit."""
+        """Which columns are observed in enough rows to be compared with an indicator."""
         return self.count >= MIN_ROWS
 
     @property
-    def bits(self) -> torch.Tensor:
+    def indicators(self) -> torch.Tensor:
         return self.matrix[:, -self.width :]
 
     def centred(self, weight: torch.Tensor) -> torch.Tensor:
-        """The paper's Z̃ of features and bits, with w as the last column: (n, b · q + b + 1)."""
+        """The paper's Z̃: centred w · feature, w · indicator and, as last column, w; (n, b · q + b + 1)."""
         n, b = len(weight), self.width
         scaled = torch.cat([self.matrix, weight.new_ones(n, 1)], dim=1) * weight[:, None]
         total = scaled.sum(dim=0)
         # The mean of a feature is over the rows where the column is observed and is subtracted only there.
         mean = total[: -b - 1].reshape(b, -1) / self.count.clamp_min(1)[:, None]
-        scaled[:, : -b - 1] -= (self.bits[:, :, None] * mean).flatten(1)
+        scaled[:, : -b - 1] -= (self.indicators[:, :, None] * mean).flatten(1)
         scaled[:, -b - 1 :] -= total[-b - 1 :] / n
         return scaled
 
-    def by_weight(self, by_centred: torch.Tensor) -> torch.Tensor:
+    def weight_gradient(self, centred_gradient: torch.Tensor) -> torch.Tensor:
         """Convert the gradient with respect to `centred` into the gradient with respect to the weights."""
-        n, b = len(by_centred), self.width
-        by_feature = by_centred[:, : -b - 1].reshape(n, b, -1) * self.bits[:, :, None]
-        by_feature = by_feature - by_feature.sum(dim=0) / self.count.clamp_min(1)[:, None]
-        by_bit = by_centred[:, -b - 1 :] - by_centred[:, -b - 1 :].mean(dim=0)
+        n, b = len(centred_gradient), self.width
+        feature_gradient = centred_gradient[:, : -b - 1].reshape(n, b, -1) * self.indicators[:, :, None]
+        feature_gradient = feature_gradient - feature_gradient.sum(dim=0) / self.count.clamp_min(1)[:, None]
+        mask_gradient = centred_gradient[:, -b - 1 :] - centred_gradient[:, -b - 1 :].mean(dim=0)
         features = self.matrix[:, :-b]
         return (
-            (features * by_feature.flatten(1)).sum(dim=1)
-            + (self.bits * by_bit[:, :-1]).sum(dim=1)
-            + by_bit[:, -1]
+            (features * feature_gradient.flatten(1)).sum(dim=1)
+            + (self.indicators * mask_gradient[:, :-1]).sum(dim=1)
+            + mask_gradient[:, -1]
         )
 
 
 def _each_pair_once(first: _Block, second: _Block) -> torch.Tensor:
-    """Which pairs (k, l) are included: different groups, and above the diagonal within one block."""
+    """Pairs (k, l) of different groups, (b, c); within one block only those above the diagonal."""
     pairs = first.groups[:, None] != second.groups
     return pairs.triu(1) if first is second else pairs
 
 
-def _column_and_bit(
+def _column_and_mask(
     products: torch.Tensor,
     mean: torch.Tensor,
     observed: torch.Tensor,
@@ -307,7 +314,7 @@ def _column_and_bit(
     step: torch.Tensor,
     pairs: torch.Tensor,
 ) -> torch.Tensor:
-    """Σ over pairs (k, l) of ‖Cov(u(x_k), features of bit_l | x_k observed)‖².
+    """Σ over pairs (k, l) of ‖Cov(u(x_k), u(m_l) | x_k observed)‖².
 
     Shapes: products = E[w m_k u(x_k) m_l] (b, q, c), mean (b, q), observed (b,), both (b, c), step (c,) and
     pairs (b, c).
@@ -317,21 +324,21 @@ def _column_and_bit(
     return (covariance.square().sum(dim=1) * step * pairs).sum()
 
 
-def _paper_column_and_bit(
+def _paper_column_and_mask(
     products: torch.Tensor,
-    rest: torch.Tensor,
+    ones: torch.Tensor,
     count: torch.Tensor,
-    gram_bit: torch.Tensor,
+    gram_mask: torch.Tensor,
     pairs: torch.Tensor,
 ) -> torch.Tensor:
-    """The same sum in the paper's form: products (b, q, c) with w · bit, rest (b, q) with w alone."""
+    """The same sum in the paper's form: products (b, q, c) with w · indicator, `ones` (b, q) with w alone."""
     divisor = (count - 1).clamp_min(1)
-    with_bit = products / divisor[:, None, None]
-    alone = rest / divisor[:, None]
+    with_mask = products / divisor[:, None, None]
+    alone = ones / divisor[:, None]
     squares = (
-        gram_bit[:, 0, 0] * alone.square().sum(dim=1)[:, None]
-        + 2 * gram_bit[:, 0, 1] * (alone[:, :, None] * with_bit).sum(dim=1)
-        + gram_bit[:, 1, 1] * with_bit.square().sum(dim=1)
+        gram_mask[:, 0, 0] * alone.square().sum(dim=1)[:, None]
+        + 2 * gram_mask[:, 0, 1] * (alone[:, :, None] * with_mask).sum(dim=1)
+        + gram_mask[:, 1, 1] * with_mask.square().sum(dim=1)
     )
     return (squares * pairs).sum()
 
@@ -345,7 +352,7 @@ def dependence(
     *,
     rng: Rng,
 ) -> dict[str, float]:
-    """Measure the dependence between the columns and mask bits of a table.
+    """Measure the dependence between the columns and mask indicators of a table.
 
     Parameters
     ----------
@@ -367,7 +374,7 @@ def dependence(
     Returns
     -------
     dict
-        "xx": between columns, "mm": between mask bits, "xm": between columns and mask bits.
+        "xx": between columns, "mm": between mask indicators, "xm": between columns and mask indicators.
 
     See Also
     --------

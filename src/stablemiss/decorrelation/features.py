@@ -1,4 +1,4 @@
-"""Random Fourier features: cosines of each column, through which any dependence shows as a covariance."""
+"""Random Fourier features: random cosines of each column. Dependent columns have correlated cosines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stablemiss.seeding import Rng
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatures:
-    """Random cosines u(z) = √2 cos(ω z + β), q for each column and q for each mask bit.
+    """Random cosines u(z) = √2 cos(ω z + β), q for each column and q for each mask indicator.
 
     They are drawn once and kept, so that losses under different weights can be compared.
 
@@ -21,7 +21,7 @@ class RandomFeatures:
     frequency, phase : (d, q)
         ω ~ N(0, 1) and β ~ U[0, 2π) for the values of each column.
     mask_frequency, mask_phase : (d, q)
-        The same for the mask bit of each column.
+        The same for the mask indicator of each column.
 
     Examples
     --------
@@ -38,7 +38,7 @@ class RandomFeatures:
 
     @classmethod
     def draw(cls, d: int, q: int, rng: Rng) -> RandomFeatures:
-        """Draw q features for each of d columns and for each of their mask bits.
+        """Draw q features for each of d columns and for each of their mask indicators.
 
         Parameters
         ----------
@@ -60,15 +60,15 @@ class RandomFeatures:
         ----------
         values : (n, d) tensor
         columns : slice, default=slice(None)
-            The columns that `values` holds; all by default.
+            Which of the d columns `values` holds; all by default.
         """
         frequency, phase = self.frequency[columns].to(values), self.phase[columns].to(values)
         return math.sqrt(2) * torch.cos(values[:, :, None] * frequency + phase)
 
-    def of_bits(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Features of mask bits: u(0) of a missing value, and u(1) − u(0); each (d, q).
+    def of_mask(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Features of mask indicators: u(0) of a missing value, and u(1) − u(0); each (d, q).
 
-        Any function of a bit is affine in the bit, so these two determine all features of the mask.
+        Any function of an indicator is affine in the indicator, so these two determine all of its features.
         """
         missing = math.sqrt(2) * torch.cos(self.mask_phase)
         return missing, math.sqrt(2) * torch.cos(self.mask_frequency + self.mask_phase) - missing

@@ -2,9 +2,9 @@
 
     min over w > 0 with mean one:  measure(w) + γ · std(w) / mean(w)
 
-The measure is a dependence or a distance. The penalty is not squared, so γ has a critical value γ_c: at or
-above it, no small change of uniform weights lowers the objective; below it, some change does. Giving γ as a
-fraction of γ_c has a similar effect on every table.
+The measure is a dependence or a distance. The penalty is not squared, so γ has a critical value γ_c. If
+γ ≥ γ_c, no small deviation from uniform weights lowers the objective; if γ < γ_c, some deviation does. The
+same fraction of γ_c has a similar effect on every table, which is not true of the same γ.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Measure = Callable[[Tensor], tuple[dict[str, float], Tensor]]
 
 @dataclass(frozen=True, eq=False)
 class Weighting:
-    """Learnt row weights and their effect.
+    """Fitted row weights, with the effective sample size and the dependence before and after weighting.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Weighting:
     gamma, critical_gamma : float
         The penalty used, and the penalty above which the weights stay uniform.
     before, after : dict
-        Dependence of each term under the initial and the learnt weights, measured with random features that
+        Dependence of each term under the initial and the fitted weights, measured with random features that
         were not used for learning.
     """
 
@@ -59,12 +59,12 @@ class Weighting:
         gamma: float,
         critical: float,
     ) -> Weighting:
-        """Describe learnt weights.
+        """Build from the fitted weights.
 
         Parameters
         ----------
         weights : tuple of two (n,) tensors
-            Initial weights, learnt weights.
+            The initial and the fitted weights.
         rows : (k,) int tensor
             The rows that `measure` was built from.
         measure : Dependence
@@ -77,9 +77,9 @@ class Weighting:
             {term: scale * loss for term, loss in measure(weight[rows] / weight[rows].mean())[0].items()}
             for weight in weights
         )
-        learnt = weights[1].double().cpu().numpy()
-        effective = float(learnt.sum() ** 2 / (learnt**2).sum())
-        return cls(learnt / learnt.mean(), effective, gamma, critical, before, after)
+        fitted = weights[1].double().cpu().numpy()
+        effective = float(fitted.sum() ** 2 / (fitted**2).sum())
+        return cls(fitted / fitted.mean(), effective, gamma, critical, before, after)
 
 
 class RowWeights(nn.Module):
@@ -98,7 +98,7 @@ class RowWeights(nn.Module):
     def __init__(self, base: Tensor, rng: Rng):
         super().__init__()
         self.register_buffer("base", base / base.mean())
-        # The standard deviation of the weights has no gradient where all are equal, so θ starts with noise.
+        # The standard deviation is not differentiable where all weights are equal, so θ starts with noise.
         self.theta = nn.Parameter(torch.from_numpy(0.05 * rng.normal(size=len(base))).to(base))
 
     @property
@@ -143,14 +143,14 @@ class Objective:
         return self._measured(weight, measure) + self.gamma * ratio.std(correction=0) / ratio.mean()
 
     def best(self, weights: RowWeights, measure: Measure, rows: Tensor | None = None) -> Tensor:
-        """The learnt weights (n,), or the base weights if the learnt ones are not better.
+        """The fitted weights (n,), or the base weights if the fitted ones are not better.
 
-        The parameters are those of calling the objective.
+        The parameters are the same as in `__call__`.
         """
         with torch.no_grad():
             base = weights.base if rows is None else weights.base[rows]
             at_base = self._measured(base, measure)
-            # Better by more than rounding: otherwise the noise of the initial θ would stay in the weights.
+            # Better by more than rounding errors; otherwise the noise of the initial θ would be kept.
             is_better = self(weights, measure, rows) < (1 - 1e-5) * at_base
             return weights() if is_better else weights.base
 
@@ -168,39 +168,39 @@ class _MeasureFunction(torch.autograd.Function):
         return weight.new_tensor(sum(losses.values()))
 
     @staticmethod
-    def backward(ctx: Any, *by_loss: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *grad_output: Tensor) -> tuple[Tensor, None]:
         (gradient,) = ctx.saved_tensors
-        return by_loss[0] * gradient, None
+        return grad_output[0] * gradient, None
 
 
 def critical_gamma(measure: Dependence, base: Tensor | None = None) -> float:
-    """The penalty above which weights stay uniform: √n · ‖g − mean of g‖.
+    """The critical γ, above which the weights stay uniform: √n · ‖g − mean of g‖.
 
-    g is the gradient of the dependence at uniform weights. A change of the weights by ε v, with v of mean
-    zero, changes the loss by ε g·v and the penalty by γ ε ‖v‖ / √n.
+    g is the gradient of the dependence at uniform weights. If the weights change by ε v, with v of mean zero,
+    the dependence changes by ε g·v and the penalty by γ ε ‖v‖ / √n.
 
     Parameters
     ----------
     measure : Dependence
     base : (n,) tensor, default=None
-        Weights of mean one that the rows already have; None for equal weights. "Uniform" then means
-        proportional to these.
+        Weights of mean one that the rows already have; None for equal weights. If given, "uniform" weights
+        are proportional to these.
 
     See Also
     --------
-    critical_slope : The same for any loss, from its gradient.
+    critical_gamma_from_gradient : The same for any loss, from its gradient.
     """
     start = measure.equal_weights() if base is None else base
-    return critical_slope(measure(start)[1], start)
+    return critical_gamma_from_gradient(measure(start)[1], start)
 
 
-def critical_slope(gradient: Tensor, base: Tensor) -> float:
-    """The critical penalty of a loss from its gradient (n,) at the weights `base` (n,) of mean one.
+def critical_gamma_from_gradient(gradient: Tensor, base: Tensor) -> float:
+    """The critical γ of a loss, from its gradient (n,) at the weights `base` (n,) of mean one.
 
     See Also
     --------
     critical_gamma : The same for a `Dependence`.
     """
     # Weights are divided by their mean, so a common factor of all weights changes nothing.
-    by_ratio = base * (gradient - (gradient * base).mean())
-    return math.sqrt(len(base)) * float((by_ratio - by_ratio.mean()).norm())
+    ratio_gradient = base * (gradient - (gradient * base).mean())
+    return math.sqrt(len(base)) * float((ratio_gradient - ratio_gradient.mean()).norm())

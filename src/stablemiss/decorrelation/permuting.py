@@ -12,12 +12,12 @@ from stablemiss.seeding import Rng
 def permute_columns(
     values: NDArray, mask: NDArray, rng: Rng, groups: NDArray | None = None
 ) -> tuple[Floats, Bools]:
-    """Permute each column together with its mask bits, independently of the other columns.
+    """Permute each column together with its mask indicators, independently of the other columns.
 
     Parameters
     ----------
     values, mask : (n, d)
-        Columns and 1 = observed.
+        Columns, and their mask with 1 = observed.
     rng : numpy Generator
     groups : (d,) int, default=None
         Columns with the same group number encode the same original column and are permuted together. None
@@ -40,14 +40,14 @@ def permute_columns(
 
 
 def draw_orders(n: int, groups: NDArray, rng: Rng) -> NDArray[np.int64]:
-    """Draw a permutation of n rows for each column, (n, d); columns of one group share theirs."""
+    """Draw a permutation of n rows for each column, (n, d); columns of one group get the same permutation."""
     names, group_of_column = np.unique(groups, return_inverse=True)
     orders = np.broadcast_to(np.arange(n)[:, None], (n, len(names)))
     return rng.permuted(orders, axis=0)[:, group_of_column]
 
 
 def resample_by_weight(weight: Floats) -> NDArray[np.int64]:
-    """Indices of n rows, each repeated in proportion to its weight (n,), without randomness.
+    """Indices of n rows, in which each row occurs in proportion to its weight (n,). Deterministic.
 
     Examples
     --------

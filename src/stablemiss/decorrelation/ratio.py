@@ -1,9 +1,10 @@
 """Row weights under which complete columns are independent: a density ratio estimated by classification.
 
-If each column is permuted independently, the rows follow the product Q of the marginals of their distribution
-P. A classifier that separates rows of P (with probability p) from rows of Q estimates the density ratio:
+The rows x have the density f. If each column is permuted independently, the rows have the density g, the
+product of the marginal densities of f. A classifier that separates original from permuted rows estimates the
+density ratio; with p(x) its probability that a row is original,
 
-    w(x) = q(x) / p(x) = (1 − p(x)) / p(x)
+    w(x) = g(x) / f(x) = (1 − p(x)) / p(x)
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng, draw_seed
 
 Classifier = Literal["mlp", "logistic"]
-# One row in ten is held out for the early stopping of the network.
-HELD_OUT = 10
+# The number of rows is divided by this to get the number held out for early stopping of the network.
+HELD_OUT_DIVISOR = 10
 # Epochs without a lower held-out loss before the network stops.
 PATIENCE = 10
 # Maximum batch size; small tables get smaller batches.
@@ -43,14 +44,14 @@ MIN_BATCH_SIZE = 32
 class RatioDecorrelator:
     """Learns row weights that make complete columns independent, not only uncorrelated.
 
-    Weights of finite variance exist only if the columns are not too dependent: for normal columns, if and
-    only if all eigenvalues of their correlation matrix exceed one half. Otherwise `clip` limits the weights.
+    The exact weights have a finite variance only if the columns are not too dependent: for Gaussian columns,
+    if and only if all eigenvalues of their correlation matrix exceed one half. Otherwise `clip` bounds them.
 
     Parameters
     ----------
     classifier : {"mlp", "logistic"}, default="mlp"
-        Separates rows from permuted rows. "mlp" is a small network; "logistic" is a logistic regression on
-        columns, squares and products, which is exact for normal columns and has of the order of d² inputs.
+        Separates original from permuted rows. "mlp" is a small network; "logistic" is a logistic regression
+        on columns, squares and products, which is exact for Gaussian columns and has about d² / 2 inputs.
     clip : float, default=0.1
         Probabilities are clipped to [clip, 1 − clip], so no weight exceeds (1 − clip) / clip. Towards one
         half the weights become equal; near zero a few rows may take all the weight.
@@ -73,13 +74,13 @@ class RatioDecorrelator:
     See Also
     --------
     BalancingDecorrelator : Weights under which complete columns are uncorrelated.
-    Decorrelator : Weights for incomplete columns and their mask bits.
+    Decorrelator : Weights for incomplete columns and their mask indicators.
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
     >>> table = rng.multivariate_normal([0, 0], [[1, 0.4], [0.4, 1]], size=2000)
-    >>> weight = RatioDecorrelator("logistic").weigh(table, rng=rng)
+    >>> weight = RatioDecorrelator("logistic").learn_weights(table, rng=rng)
     >>> bool(abs(np.cov(table.T, aweights=weight)[0, 1]) < 0.1)
     True
     """
@@ -104,7 +105,7 @@ class RatioDecorrelator:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1; got {getattr(self, name)!r}.")
 
-    def weigh(
+    def learn_weights(
         self,
         columns: NDArray,
         *,
@@ -121,7 +122,7 @@ class RatioDecorrelator:
             Complete columns, such as mean-imputed ones; they are standardised here.
         rng : numpy Generator
         weight : (n,), default=None
-            Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+            Weights that the rows already have; the fitted weights multiply them. None for equal weights.
         groups : (d,) int, default=None
             Columns with the same group number encode the same original column and are permuted together. None
             gives every column its own group.
@@ -131,7 +132,7 @@ class RatioDecorrelator:
         Returns
         -------
         (n,) float64
-            Learnt weights times `weight`: mean one, and positive where `weight` is.
+            Fitted weights times `weight`: mean one, and positive where `weight` is.
         """
         columns = np.asarray(columns, dtype=np.float64)
         n, d = columns.shape
@@ -149,29 +150,28 @@ class RatioDecorrelator:
                 model = self._fit_classifier(np.concatenate([rows, permuted]), is_real, rng)
                 probability = model.predict_proba(data.values[predict])[:, 1]
                 real = np.clip(probability, self.clip, 1 - self.clip)
-                # PAPER: the ratio of the densities, w = (1 − p) / p with p the probability of a real row.
+                # PAPER: the density ratio w = (1 − p) / p, with p the probability that a row is original.
                 ratio[predict] += (1 - real) / real
                 progress.update(permutation * self.n_folds + fold + 1)
         progress.finish()
-        learnt = data.weight * ratio
-        return learnt / learnt.mean()
+        fitted = data.weight * ratio
+        return fitted / fitted.mean()
 
     def _fit_classifier(self, rows: Floats, is_real: NDArray[np.int64], rng: Rng) -> Any:
-        """A scikit-learn classifier of real (1) and permuted (0) rows."""
+        """A scikit-learn classifier fitted to separate original (1) from permuted (0) rows."""
         if self.classifier == "mlp":
             return self._fit_network(rows, is_real, rng)
         model = make_pipeline(PolynomialFeatures(2, include_bias=False), LogisticRegression(max_iter=1000))
         with warnings.catch_warnings():
-            # A ratio that has not fully converged is still useful.
+            # The estimated ratio is useful even if the fit has not fully converged.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(rows, is_real)
 
     def _fit_network(self, rows: Floats, is_real: NDArray[np.int64], rng: Rng) -> MLPClassifier:
         # DEVIATION: stopped by the log-loss of held-out rows, because 500 epochs on the same rows overfit.
-        # Not by scikit-learn's early stopping, which uses the accuracy: the weights need good probabilities,
-        # and the accuracy says little about these.
+        # scikit-learn's early stopping uses the accuracy, but the weights need calibrated probabilities.
         order = rng.permutation(len(rows))
-        n_held_out = max(1, len(rows) // HELD_OUT)
+        n_held_out = max(1, len(rows) // HELD_OUT_DIVISOR)
         held_out, train = order[:n_held_out], order[n_held_out:]
         network = MLPClassifier(
             tuple(self.hidden),

@@ -2,9 +2,10 @@
 
     min over w > 0 with mean one:  sliced distance(weighted rows, permuted columns) + γ · std(w) / mean(w)
 
-The second table has the same columns, but the (value, bit) pairs of each column are permuted independently.
-This keeps all marginals and removes all dependence. Both tables are projected on random directions of
-(x ⊙ m, m); along each direction, the distance is the area between the two distribution functions.
+In the second table, the pairs of value and mask indicator of each column are permuted, independently of the
+other columns. This keeps all marginal distributions and removes all dependence between columns. Both tables
+are projected onto random directions of (x ⊙ m, m); along each direction, the distance is the area between the
+two distribution functions.
 """
 
 # DEVIATION: this is our interpretation of StableMiss+. Its released code measures the distance of each column
@@ -25,22 +26,23 @@ from torch.nn.functional import pad
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import Dependence
 from stablemiss.decorrelation.features import RandomFeatures
-from stablemiss.decorrelation.objective import Objective, RowWeights, Weighting, critical_slope
+from stablemiss.decorrelation.objective import Objective, RowWeights, Weighting, critical_gamma_from_gradient
 from stablemiss.decorrelation.permuting import draw_orders, resample_by_weight
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
-# Steps on the same directions and permutation. Sorting costs as much as ten steps, but twenty steps on the
-# same fifty directions would overfit them.
+# Steps on the same directions and permutation. New ones have to be sorted, which costs as much as ten steps,
+# but twenty steps on the same fifty directions would overfit them.
 STEPS_PER_EPOCH = 5
-# Draws over which the critical penalty is averaged, because that of a single draw is mostly noise.
+# Number of draws over which the critical γ is averaged, because that of a single draw is mostly noise.
 CRITICAL_DRAWS = 10
-# Epochs without a better score before the step size is lowered: an epoch of five noisy steps says little.
+# Epochs without a better score before the learning rate is lowered. It is high because the score of an epoch
+# of five noisy steps is itself noisy.
 PATIENCE = 20
-# Random features per column in the reported dependence.
-Q = 5
+# Number of random features per column in the reported dependence.
+N_FEATURES = 5
 
 
 class SlicedDistance:
@@ -56,7 +58,7 @@ class SlicedDistance:
 
     def __init__(self, projected: Tensor, reference: Tensor):
         self.n, k = len(projected), len(reference)
-        # Weights do not move points, so both samples are sorted together only once.
+        # The positions do not depend on the weights, so both samples are sorted together only once.
         position, self.order = torch.cat([projected, reference]).T.contiguous().sort(dim=1)
         self.gap = position.diff(dim=1)  # (J, n + k - 1)
         ranks = torch.arange(position.shape[1], device=projected.device).expand_as(self.order)
@@ -172,7 +174,7 @@ class TransportDecorrelator:
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
     >>> table = np.hstack([x + rng.normal(size=(500, 1)), x + rng.normal(size=(500, 1))])
-    >>> weighting = TransportDecorrelator().weigh(table, np.ones((500, 2)), rng=rng)
+    >>> weighting = TransportDecorrelator().learn_weights(table, np.ones((500, 2)), rng=rng)
     >>> weighting.after["xx"] < weighting.before["xx"]
     True
     """
@@ -183,9 +185,9 @@ class TransportDecorrelator:
     learning_rate: float = 0.03
     device: str = "cpu"
 
-    # Steps take a few milliseconds: on a busy machine two threads took thirteen times as long as one.
+    # One thread, because steps take milliseconds: on a busy machine two threads took thirteen times as long.
     @torch_threads(1)
-    def weigh(
+    def learn_weights(
         self,
         values: NDArray,
         mask: NDArray,
@@ -203,7 +205,7 @@ class TransportDecorrelator:
             Standardised columns and 1 = observed; missing values have no influence.
         rng : numpy Generator
         weight : (n,), default=None
-            Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+            Weights that the rows already have; the fitted weights multiply them. None for equal weights.
         groups : (d,) int, default=None
             Columns with the same group number encode the same original column and may stay dependent. None
             gives every column its own group.
@@ -220,7 +222,7 @@ class TransportDecorrelator:
         draw_measure = partial(_draw_measure, rows, _marginals(rows, data), data.groups, self.n_directions)
         weights = RowWeights(rows.weight, rng)
         gradients = [draw_measure(rng)(weights.base)[1] for _ in range(CRITICAL_DRAWS)]
-        critical = critical_slope(torch.stack(gradients).mean(dim=0), weights.base)
+        critical = critical_gamma_from_gradient(torch.stack(gradients).mean(dim=0), weights.base)
         objective = Objective(self.strength * critical)
         loss_measure, score_measure = draw_measure(rng), draw_measure(rng)
 
@@ -229,8 +231,8 @@ class TransportDecorrelator:
 
         def score() -> float:
             nonlocal loss_measure
-            # The distance to a single permuted sample could be lowered by fitting its noise. With new samples
-            # in each epoch it is smallest where the weighted distribution is the independent one.
+            # The distance to a single permuted sample could be lowered by fitting its noise. With a new
+            # permutation in each epoch, it is lowest if the weighted columns are independent.
             loss_measure = draw_measure(rng)
             return float(objective(weights, score_measure))
 
@@ -247,15 +249,17 @@ class TransportDecorrelator:
             min_batches=STEPS_PER_EPOCH,
         )
         run_stages([stage], rng, progress or NullProgress())
-        features = RandomFeatures.draw(data.n_columns, Q, rng)
+        features = RandomFeatures.draw(data.n_columns, N_FEATURES, rng)
         group_tensor = torch.as_tensor(data.groups, device=rows.values.device)
-        fresh = Dependence(rows.values, rows.mask > 0, features, groups=group_tensor)
-        learnt = objective.best(weights, score_measure)
-        return Weighting.of((weights.base, learnt), rows.index, fresh, 1.0, objective.gamma, critical)
+        report_measure = Dependence(rows.values, rows.mask > 0, features, groups=group_tensor)
+        fitted = objective.best(weights, score_measure)
+        return Weighting.of(
+            (weights.base, fitted), rows.index, report_measure, 1.0, objective.gamma, critical
+        )
 
 
 def _marginals(rows: Rows, data: MaskedData) -> Tensor:
-    """(x ⊙ m, m) of rows to be permuted: rows there have equal weights, so heavier rows are repeated."""
+    """(x ⊙ m, m) of the rows to permute; the reference is unweighted, so heavier rows are repeated."""
     table = torch.cat([rows.values, rows.mask], dim=1)
     return table[torch.as_tensor(resample_by_weight(data.weight), device=table.device)]
 

@@ -1,4 +1,4 @@
-"""Row weights that lower the dependence between columns and mask bits.
+"""Row weights that lower the dependence between columns and mask indicators.
 
 The dependence is measured through random Fourier features (`Dependence`) and minimised together with a
 penalty on the spread of the weights (`Objective`), which prevents a few rows from taking all the weight.
@@ -21,43 +21,51 @@ from torch import Tensor
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import TERMS, Dependence, Form
 from stablemiss.decorrelation.features import RandomFeatures
-from stablemiss.decorrelation.objective import Measure, Objective, RowWeights, Weighting, critical_slope
+from stablemiss.decorrelation.objective import (
+    Measure,
+    Objective,
+    RowWeights,
+    Weighting,
+    critical_gamma_from_gradient,
+)
 from stablemiss.decorrelation.permuting import draw_orders
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
-# Steps per epoch: the score is computed, and the features of the loss are redrawn, after each epoch.
+# Steps per epoch. After each epoch the score is computed and the random features of the loss are redrawn.
 STEPS_PER_EPOCH = 20
-# Maximum number of rows used for the score and the report if the weights are learnt in batches.
+# Maximum number of rows used for the score and the report if the weights are fitted in batches.
 MAX_SCORE_ROWS = 16384
-# Narrower tables are scored with several draws of features, because few pairs make a single draw noisy.
+# Tables with fewer columns are scored with several draws of features, because a single draw over few pairs of
+# columns is noisy.
 MIN_SCORE_COLUMNS = 32
 
 
 @dataclass(frozen=True)
 class Decorrelator:
-    """Learns row weights that lower the dependence between columns and mask bits.
+    """Learns row weights that lower the dependence between columns and mask indicators.
 
     Parameters
     ----------
     terms : subset of {"xx", "mm", "xm"}, default=("xx", "mm", "xm")
-        Dependences to lower: "xx" between columns, "mm" between mask bits, "xm" between columns and bits.
+        Dependences to lower: "xx" between columns, "mm" between mask indicators, "xm" between columns and
+        mask indicators.
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured, see `dependence`.
     strength : float, default=0.25
         Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
         1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight. With
-        `redraw`, the fraction is raised if necessary to the level of chance: the square root of the ratio of
-        the dependence after permuting each column to the dependence before.
+        `redraw`, a fraction below the chance level is raised to it. The chance level is √(a / b), where b is
+        the dependence of the table, and a the dependence after each column was permuted independently.
     gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
     q : int, default=5
         Number of random features per column. A larger value detects more kinds of dependence; the cost
         grows with its square.
     redraw : bool, default=True
-        Draw new features after every 20 steps and use separate ones for early stopping, so that the weights
-        cannot overfit the features. False uses a single draw for both.
+        Draw new random features for the loss after every 20 steps, and use separate ones for early stopping,
+        so that the weights cannot overfit the features. False uses a single draw for both.
     batch_size : int, default=None
         Number of rows per step, for tables too large to be used as a whole; None uses all rows. A larger
         value has less sampling noise.
@@ -82,7 +90,7 @@ class Decorrelator:
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
     >>> table = np.hstack([x + rng.normal(size=(500, 1)), x + rng.normal(size=(500, 1))])
-    >>> weighting = Decorrelator(terms=("xx",)).weigh(table, np.ones((500, 2)), rng=rng)
+    >>> weighting = Decorrelator(terms=("xx",)).learn_weights(table, np.ones((500, 2)), rng=rng)
     >>> weighting.after["xx"] < weighting.before["xx"]
     True
     """
@@ -110,7 +118,7 @@ class Decorrelator:
             if value is not None and value < minimum:
                 raise ValueError(f"{name} must be at least {minimum}; got {value!r}.")
 
-    def weigh(
+    def learn_weights(
         self,
         values: NDArray,
         mask: NDArray,
@@ -128,7 +136,7 @@ class Decorrelator:
             Standardised columns and 1 = observed; missing values have no influence.
         rng : numpy Generator
         weight : (n,), default=None
-            Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+            Weights that the rows already have; the fitted weights multiply them. None for equal weights.
         groups : (d,) int, default=None
             Columns with the same group number encode the same original column; their dependence is ignored.
             None gives every column its own group.
@@ -140,7 +148,7 @@ class Decorrelator:
         Weighting
         """
         data = MaskedData.of(values, mask, np.zeros(len(values)), weight, groups)
-        # Rows of weight zero take no part.
+        # Rows of weight zero are excluded.
         used = np.flatnonzero(data.weight > 0)
         weighting = _Problem(self, data.rows(used), rng).solve(progress or NullProgress())
         all_weights = np.zeros(len(data))
@@ -160,14 +168,15 @@ def learn_weights(
     groups: NDArray | None = None,
     **settings: Any,
 ) -> Floats:
-    """Learn row weights that lower the dependence between columns and mask bits.
+    """Learn row weights that lower the dependence between columns and mask indicators.
 
     Parameters
     ----------
     values, mask : (n, d)
         Standardised columns and 1 = observed; missing values have no influence.
     terms : subset of {"xx", "mm", "xm"}, default=("xx", "mm", "xm")
-        Dependences to lower: "xx" between columns, "mm" between mask bits, "xm" between columns and bits.
+        Dependences to lower: "xx" between columns, "mm" between mask indicators, "xm" between columns and
+        mask indicators.
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured, see `dependence`.
     strength : float, default=0.25
@@ -175,9 +184,10 @@ def learn_weights(
         1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
     rng : numpy Generator
     weight : (n,), default=None
-        Weights that the rows already have; the learnt weights multiply them. None for equal weights.
+        Weights that the rows already have; the fitted weights multiply them. None for equal weights.
     groups : (d,) int, default=None
-        Columns with the same group number encode the same original column; their dependence is ignored.
+        Columns with the same group number encode the same original column; their dependence is ignored. None
+        gives every column its own group.
     **settings
         Further parameters of `Decorrelator`.
 
@@ -199,7 +209,7 @@ def learn_weights(
     (True, 1.0)
     """
     decorrelator = Decorrelator(terms, form, strength, **settings)
-    return decorrelator.weigh(values, mask, rng=rng, weight=weight, groups=groups).weight
+    return decorrelator.learn_weights(values, mask, rng=rng, weight=weight, groups=groups).weight
 
 
 # Indices of the columns used, and the random features of these columns.
@@ -219,10 +229,11 @@ class _MeanMeasure:
 
 
 class _Problem:
-    """The weights of one table as an optimisation problem.
+    """The optimisation problem for the row weights of one table.
 
-    The loss is measured with `draw`, which is redrawn after each epoch. The score is measured with
-    `score_measure`, which is fixed, on `sample`: all rows, or a random sample of them if there are batches.
+    The loss uses the random features `draw`, which are redrawn after each epoch. The score uses
+    `score_measure`, which is fixed. It is computed on `sample`: all rows, or a random sample of them if the
+    weights are fitted in batches.
     """
 
     def __init__(self, settings: Decorrelator, data: MaskedData, rng: Rng):
@@ -233,7 +244,7 @@ class _Problem:
         n, d = data.values.shape
         self.is_full_batch = settings.batch_size is None or settings.batch_size >= n
         self.n_columns, self.width = d, min(d, settings.max_columns)
-        # Losses of `width` columns are scaled to the pairs of all columns.
+        # Factor from the number of pairs among `width` columns to the number of pairs among all columns.
         self.scale = d * (d - 1) / (self.width * (self.width - 1)) if self.width > 1 else 1.0
         self.sample = self.rows if self.is_full_batch else self._draw_sample()
         self.base = self.sample.weight / self.sample.weight.mean()
@@ -242,7 +253,7 @@ class _Problem:
         self.score_measure: Measure = self.loss_measure
         if settings.redraw:
             n_draws = -(-MIN_SCORE_COLUMNS // self.width)
-            self.score_measure = _MeanMeasure([self._fresh_measure() for _ in range(n_draws)])
+            self.score_measure = _MeanMeasure([self._draw_measure() for _ in range(n_draws)])
 
     def solve(self, progress: Progress) -> Weighting:
         """Choose γ, minimise the objective, and measure the result with new features."""
@@ -253,9 +264,11 @@ class _Problem:
         weights = RowWeights(self.rows.weight, self.rng)
         objective = Objective(gamma, self.scale)
         self._minimise(objective, weights, progress)
-        learnt = objective.best(weights, self.score_measure, self.sample.index)
-        fresh = self._fresh_measure(TERMS)
-        return Weighting.of((weights.base, learnt), self.sample.index, fresh, self.scale, gamma, critical)
+        fitted = objective.best(weights, self.score_measure, self.sample.index)
+        report_measure = self._draw_measure(TERMS)
+        return Weighting.of(
+            (weights.base, fitted), self.sample.index, report_measure, self.scale, gamma, critical
+        )
 
     def _draw_sample(self) -> Rows:
         size = max(self.settings.batch_size or 0, MAX_SCORE_ROWS)
@@ -278,7 +291,7 @@ class _Problem:
             self.groups[columns],
         )
 
-    def _fresh_measure(self, terms: Sequence[str] | None = None) -> Dependence:
+    def _draw_measure(self, terms: Sequence[str] | None = None) -> Dependence:
         return self._measure(self.sample, self._draw_features(), terms)
 
     def _critical_gamma(self) -> float:
@@ -287,14 +300,16 @@ class _Problem:
         is_wide = self.width < self.n_columns
         if self.settings.redraw:
             n_draws = 11 if is_wide else 3
-            gradients += [self._fresh_measure()(self.base)[1] for _ in range(n_draws)]
+            gradients += [self._draw_measure()(self.base)[1] for _ in range(n_draws)]
         if is_wide:
             # Each draw uses other columns; the mean estimates the gradient over all columns.
             gradients = [torch.stack(gradients).mean(dim=0)]
-        return self.scale * float(np.mean([critical_slope(gradient, self.base) for gradient in gradients]))
+        return self.scale * float(
+            np.mean([critical_gamma_from_gradient(gradient, self.base) for gradient in gradients])
+        )
 
     def _fraction_of_critical(self) -> float:
-        """`strength`, raised to the level of chance: weights of independent columns must stay uniform."""
+        """`strength`, or the chance level if that is larger: weights of independent columns stay uniform."""
         strength = self.settings.strength
         if not self.settings.redraw:
             return strength
@@ -304,7 +319,8 @@ class _Problem:
         values, mask = (table.gather(0, order) for table in (self.sample.values, self.sample.mask))
         permuted = self._measure(replace(self.sample, values=values, mask=mask), self.draw)
         by_chance, total = (sum(measure(self.base)[0].values()) for measure in (permuted, self.loss_measure))
-        # The dependence is a sum of squares, and its gradient is of first order, hence the square root.
+        # The dependence is a sum of squared covariances and its gradient is linear in them, hence the square
+        # root.
         return max(strength, math.sqrt(by_chance / total)) if total > 0 else 1.0
 
     def _minimise(self, objective: Objective, weights: RowWeights, progress: Progress) -> None:

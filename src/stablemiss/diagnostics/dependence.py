@@ -1,12 +1,12 @@
-"""Dependence of each pair of columns and mask bits under row weights, on a scale from 0 to 1.
+"""Dependence of each pair of columns and mask indicators under row weights, on a scale from 0 to 1.
 
-Two variables are compared through the same random Fourier features, u of one and v of the other: the squared
-norm of their weighted cross-covariance, divided by the norms of the two auto-covariances over the same rows,
+With u and v the random Fourier features of two variables, the dependence is the squared norm of their
+weighted cross-covariance, divided by the norms of the two auto-covariances over the same rows,
 
     ‖Cov(u, v)‖² / (‖Cov(u, u)‖ · ‖Cov(v, v)‖).
 
-For two mask bits this is their squared correlation for any features; for two columns it detects any kind of
-dependence. The sums of squares that `Decorrelator` minimises have the same numerators.
+For two mask indicators this is their squared correlation, whatever the random features; for two columns it
+detects any kind of dependence. `Decorrelator` minimises sums of the same numerators.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stablemiss.seeding import Rng
 
 # Columns processed at a time; the largest arrays have n · BLOCK · q (q + 1) / 2 elements for any table width.
 BLOCK = 64
-# Covariances below this count as zero: the features are of order one, and constants give only rounding
+# Covariances below this count as zero: the features are of order one, so those of a constant are rounding
 # errors.
 ROUNDING = 1e-12
 
@@ -30,13 +30,14 @@ ROUNDING = 1e-12
 def dependence_matrix(
     values: NDArray, mask: NDArray, weight: NDArray | None = None, q: int = 5, *, rng: Rng
 ) -> Floats:
-    """Measure the dependence of every pair of columns and mask bits.
+    """Measure the dependence of every pair of columns and mask indicators.
 
-    Two columns are compared over the rows where both are observed, a column and another column's bit over
-    the rows where the column is observed, and two bits over all rows. Zero means that the features detect no
-    dependence, one that both variables are identical; deterministic functions of each other are in between.
-    The values of independent pairs are about 1/N for bits and up to q/N for columns, where N is the effective
-    number of rows compared; differences below that are noise.
+    Two columns are compared over the rows where both are observed, a column and the mask indicator of another
+    column over the rows where the column is observed, and two indicators over all rows. Zero means that the
+    features detect no dependence, one that both variables are identical. If one variable is a deterministic
+    function of the other, the value is in between. For independent pairs the values are about 1/N for
+    indicators and up to q/N for columns, where N is the effective sample size of the rows compared;
+    differences below that are noise.
 
     Parameters
     ----------
@@ -50,16 +51,16 @@ def dependence_matrix(
         Number of random features per column. A larger value detects more kinds of dependence; the cost grows
         with its square.
     rng : numpy Generator
-        Draws the features, which are the same for all columns. Values often differ by a third between draws,
-        so compare matrices of the same draw, or means over several draws.
+        Draws the random features, which are the same for all columns. Results often differ by a third between
+        draws, so compare matrices of the same draw, or means over several draws.
 
     Returns
     -------
     (2d, 2d) float64
-        First the d columns, then their d mask bits. Symmetric with ones on the diagonal. Zero for constants,
-        such as the bit of a column without missing values, and for a column and its own bit, which is
-        constant wherever the column is observed. NaN for pairs with fewer than 30 joint rows of positive
-        weight.
+        First the d columns, then their d mask indicators. Symmetric with ones on the diagonal. Zero for
+        constants, such as the indicator of a column without missing values, and for a column and its own
+        indicator, which is constant wherever the column is observed. NaN for pairs with fewer than 30 joint
+        rows of positive weight.
 
     See Also
     --------
@@ -78,83 +79,83 @@ def dependence_matrix(
     """
     observed = np.asarray(mask, dtype=bool)
     share = np.ones(len(observed)) if weight is None else np.asarray(weight, dtype=np.float64)
-    # Rows of weight zero are excluded, also from the counts.
+    # Rows of weight zero are excluded, so that they do not count towards the minimum number of rows.
     rows = share > 0
     observed, share = observed[rows], share[rows] / share.sum()
     values = hide(np.asarray(values, dtype=np.float64)[rows], observed)
     # The same features for all columns make entries comparable, and a copy of a column gives exactly one.
     features = RandomFeatures.draw(1, q, rng)
 
-    bits = observed.astype(np.float64)
-    count = bits.T @ bits
+    indicators = observed.astype(np.float64)
+    count = indicators.T @ indicators
     # (k, l): weight of the rows where both columns are observed; on the diagonal, where the column is.
-    both = (bits * share[:, None]).T @ bits
-    mean, spread = _means_and_spreads(values, bits, share, both, features)
-    columns = _ratio(_squared_covariances(values, bits, share, both, mean, features), spread, spread.T)
+    both = (indicators * share[:, None]).T @ indicators
+    mean, spread = _means_and_spreads(values, indicators, share, both, features)
+    columns = _ratio(_squared_covariances(values, indicators, share, both, mean, features), spread, spread.T)
 
     rate = np.diag(both)
     variance = rate * (1 - rate)
-    between_bits = _ratio((both - np.outer(rate, rate)) ** 2, variance[:, None], variance)
+    between_indicators = _ratio((both - np.outer(rate, rate)) ** 2, variance[:, None], variance)
 
     # P(column l observed | column k observed).
     conditional = both / np.where(rate > 0, rate, 1.0)[:, None]
     own_mean = np.diagonal(mean, axis1=0, axis2=2).T
     covariance = conditional[:, None, :] * (mean - own_mean[:, :, None])
-    bit_variance = conditional * (1 - conditional)
-    columns_bits = _ratio((covariance**2).sum(axis=1), np.diag(spread)[:, None], bit_variance)
+    indicator_variance = conditional * (1 - conditional)
+    columns_indicators = _ratio((covariance**2).sum(axis=1), np.diag(spread)[:, None], indicator_variance)
 
     columns[count < MIN_ROWS] = np.nan
-    columns_bits[np.diag(count) < MIN_ROWS] = np.nan
-    np.fill_diagonal(columns_bits, 0.0)
-    between_bits[:] = between_bits if len(observed) >= MIN_ROWS else np.nan
-    return np.block([[columns, columns_bits], [columns_bits.T, between_bits]])
+    columns_indicators[np.diag(count) < MIN_ROWS] = np.nan
+    np.fill_diagonal(columns_indicators, 0.0)
+    between_indicators[:] = between_indicators if len(observed) >= MIN_ROWS else np.nan
+    return np.block([[columns, columns_indicators], [columns_indicators.T, between_indicators]])
 
 
 def _blocks(d: int) -> list[slice]:
     return [slice(start, min(start + BLOCK, d)) for start in range(0, d, BLOCK)]
 
 
-def _features_of(values: Floats, bits: Floats, features: RandomFeatures, block: slice) -> Floats:
+def _features_of(values: Floats, indicators: Floats, features: RandomFeatures, block: slice) -> Floats:
     """Features (n, b, q) of a block of columns, zero where missing."""
     columns = values[:, block]
     cosines: Floats = features.of_values(torch.from_numpy(columns.reshape(-1, 1))).numpy()
-    return cosines.reshape(*columns.shape, -1) * bits[:, block, None]
+    return cosines.reshape(*columns.shape, -1) * indicators[:, block, None]
 
 
 def _means_and_spreads(
-    values: Floats, bits: Floats, share: Floats, both: Floats, features: RandomFeatures
+    values: Floats, indicators: Floats, share: Floats, both: Floats, features: RandomFeatures
 ) -> tuple[Floats, Floats]:
     """Mean (k, q, l) and ‖Cov(u, u)‖ (k, l) of column k over the rows where column l is also observed."""
-    n, d = bits.shape
+    n, d = indicators.shape
     q = features.frequency.shape[1]
     mean, spread = np.empty((d, q, d)), np.empty((d, d))
     # Auto-covariances are symmetric: off-diagonal entries are computed once and counted twice.
     s, t = np.triu_indices(q)
     times = np.where(s == t, 1.0, 2.0)[:, None]
     for block in _blocks(d):
-        cosines = _features_of(values, bits, features, block)
+        cosines = _features_of(values, indicators, features, block)
         weighted = cosines * share[:, None, None]
         total = np.where(both[block] > 0, both[block], 1.0)[:, None, :]
-        mean[block] = (weighted.reshape(n, -1).T @ bits).reshape(-1, q, d) / total
+        mean[block] = (weighted.reshape(n, -1).T @ indicators).reshape(-1, q, d) / total
         products = (weighted[:, :, s] * cosines[:, :, t]).reshape(n, -1)
-        covariance = (products.T @ bits).reshape(-1, len(s), d) / total
+        covariance = (products.T @ indicators).reshape(-1, len(s), d) / total
         covariance -= mean[block][:, s] * mean[block][:, t]
         spread[block] = np.sqrt((times * covariance**2).sum(axis=1))
     return mean, spread
 
 
 def _squared_covariances(
-    values: Floats, bits: Floats, share: Floats, both: Floats, mean: Floats, features: RandomFeatures
+    values: Floats, indicators: Floats, share: Floats, both: Floats, mean: Floats, features: RandomFeatures
 ) -> Floats:
     """‖Cov(u, v)‖² of each pair of columns over the rows where both are observed, (d, d)."""
-    n, d = bits.shape
+    n, d = indicators.shape
     q = mean.shape[1]
     squares = np.empty((d, d))
     blocks = _blocks(d)
     for number, first in enumerate(blocks):
-        left = _features_of(values, bits, features, first) * share[:, None, None]
+        left = _features_of(values, indicators, features, first) * share[:, None, None]
         for second in blocks[number:]:
-            right = _features_of(values, bits, features, second)
+            right = _features_of(values, indicators, features, second)
             products = (left.reshape(n, -1).T @ right.reshape(n, -1)).reshape(left.shape[1], q, -1, q)
             total = np.where(both[first, second] > 0, both[first, second], 1.0)[:, None, :, None]
             means = mean[first, :, second, None] * mean[second, :, first].transpose(2, 0, 1)[:, None]

@@ -10,15 +10,15 @@ import numpy as np
 from stablemiss.data import Bools, Floats, centre_and_scale, hide
 from stablemiss.decorrelation import TERMS, dependence
 from stablemiss.diagnostics.dependence import dependence_matrix
-from stablemiss.diagnostics.picture import draw_matrices
+from stablemiss.diagnostics.heatmaps import draw_matrices
 from stablemiss.encoding import read_table
 from stablemiss.seeding import draw_seed, to_rng
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MEANING = {"xx": "column and column", "mm": "mask bit and mask bit", "xm": "column and mask bit"}
-# Number of most dependent pairs named in the text.
+LABELS = {"xx": "two columns", "mm": "two mask indicators", "xm": "column and mask indicator"}
+# Number of most dependent pairs listed in the text.
 N_NAMED_PAIRS = 3
 
 
@@ -35,17 +35,17 @@ class WeightReport:
     n_rows : int
         Number of rows.
     effective_rows : float
-        Effective sample size (Σw)² / Σw²: the number of equally weighted rows that would give estimates with
-        the same noise.
+        Effective sample size (Σw)² / Σw²: the number of equally weighted rows that give estimates of the same
+        variance.
     largest_share : float
         The largest weight as a fraction of the total; 1 / n_rows if all weights are equal.
     before, after : dict
         Dependence under equal and under the given weights, summed over all pairs: "xx" between columns, "mm"
-        between mask bits, "xm" between columns and the mask bits of other columns, as in
+        between mask indicators, "xm" between columns and the mask indicators of other columns, as in
         `stablemiss.decorrelation.dependence`.
     matrix_before, matrix_after : (2d, 2d)
         Dependence of each pair on a scale from 0 to 1, see `dependence_matrix`: first the columns, then their
-        mask bits.
+        mask indicators.
 
     See Also
     --------
@@ -98,12 +98,12 @@ class WeightReport:
             f"{self.n_rows} weighted rows have the effective sample size {self.effective_rows:.0f} "
             f"({self.effective_share:.0%}); the largest weight is {self.largest_share:.2%} of the total.",
             "",
-            f"{'dependence between':<24}{'before':>10}{'after':>10}{'change':>9}",
+            f"{'dependence between':<26}{'before':>10}{'after':>10}{'change':>9}",
         ]
-        for term, meaning in MEANING.items():
+        for term, label in LABELS.items():
             before, after = self.before[term], self.after[term]
             change = f"{after / before - 1:+.0%}" if before > 0 else "–"
-            lines.append(f"{meaning:<24}{before:>10.3f}{after:>10.3f}{change:>9}")
+            lines.append(f"{label:<26}{before:>10.3f}{after:>10.3f}{change:>9}")
         pairs = self.strongest()
         if pairs:
             lines += ["", "most dependent pairs after weighting (0 to 1):"]
@@ -140,8 +140,8 @@ def weight_report(X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_sta
     Parameters
     ----------
     X : table with at least one row and one column
-        A numpy array, or a pandas, polars or similar frame; NaN, None and null mean missing. Columns are
-        standardised; categories are coded by numbers in alphabetical order.
+        A numpy array, or a pandas, polars or similar data frame; NaN, None and null mean missing. Columns are
+        standardised; categories are replaced by their position in alphabetical order.
     weight : (n,)
         One non-negative number per row of X. Only proportions matter.
     q : int, default=5
@@ -181,9 +181,9 @@ def weight_report(X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_sta
     rng = to_rng(random_state)
     seeds = [draw_seed(rng) for _ in range(draws)]
 
-    def measure(rows: Floats) -> tuple[dict[str, float], Floats]:
-        sums = [dependence(values, mask, rows, q=q, rng=to_rng(seed)) for seed in seeds]
-        matrices = [dependence_matrix(values, mask, rows, q, rng=to_rng(seed)) for seed in seeds]
+    def measure(row_weight: Floats) -> tuple[dict[str, float], Floats]:
+        sums = [dependence(values, mask, row_weight, q=q, rng=to_rng(seed)) for seed in seeds]
+        matrices = [dependence_matrix(values, mask, row_weight, q, rng=to_rng(seed)) for seed in seeds]
         means = {term: float(np.mean([terms[term] for terms in sums])) for term in TERMS}
         return means, np.mean(matrices, axis=0)
 
@@ -202,7 +202,7 @@ def weight_report(X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_sta
 
 
 def _read_shares(weight: Any, n_rows: int) -> Floats:
-    """Fraction of the total weight of each row."""
+    """Weight of each row as a fraction of the total, (n,)."""
     weight = np.asarray(weight, dtype=np.float64)
     if weight.shape != (n_rows,):
         raise ValueError(

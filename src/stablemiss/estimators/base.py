@@ -199,7 +199,7 @@ class MissingEstimator(BaseEstimator, ABC):
             method,
             TableEncoder.from_state(tree["encoder"]),
             task_from_state(tree["task"]),
-            method.predictor.from_state(tree["predictor"]),
+            method.predictor_class.from_state(tree["predictor"]),
         )
         return estimator
 

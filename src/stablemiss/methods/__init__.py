@@ -1,7 +1,7 @@
-"""Ways to predict from incomplete rows: one method, one file, one line in the table below.
+"""Prediction methods for incomplete rows. Each method is one file and one line in the table below.
 
-Classes are imported on first access. That keeps ``import stablemiss.methods`` fast, and it lets `METHODS`
-list `AnyMask`, whose package is built on the methods here and therefore belongs to a layer above.
+Classes are imported on first access. This keeps ``import stablemiss.methods`` fast. It also allows `METHODS`
+to list `AnyMask`, whose package imports the methods defined here and is therefore in a layer above.
 """
 
 from __future__ import annotations

@@ -17,19 +17,24 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
 
-# Tables with fewer cells use one thread. Threads gain little on them, and while other processes keep the
-# cores busy, waiting for each other can take a hundred times as long as the computation.
-MANY_CELLS = 500_000
-# Rows from which LightGBM builds its histogram bins (its own default), and the maximum number of cells in
-# them: LightGBM holds these at 12 bytes each in addition to the table.
+# Tables with fewer cells use one thread. More threads save little time there, and on a busy machine they can
+# wait for each other a hundred times as long as they compute.
+MIN_CELLS_FOR_THREADS = 500_000
+# Maximum number of rows from which LightGBM builds its histogram bins (LightGBM's default), and of cells in
+# these rows, because LightGBM stores each cell in 12 bytes in addition to the table.
 MAX_BINNED_ROWS, MAX_BINNED_CELLS = 200_000, 8_000_000
 
 
 class BoostingPredictor(Predictor):
-    """LightGBM models: one per output, or a single one for all classes.
+    """LightGBM models: one per output for regression, a single one for classification.
 
-    `models` holds LightGBM's own text format, which is safe to load. Predictions always use models read from
-    text, so a stored predictor and a fresh one are identical.
+    Parameters
+    ----------
+    models : list of str
+        Models in LightGBM's text format, which is safe to load. Predictions always use models read from text,
+        so a loaded predictor and a newly fitted one give identical predictions.
+    is_binary : bool
+        Whether the target has two classes.
     """
 
     def __init__(self, models: list[str], is_binary: bool):
@@ -39,7 +44,7 @@ class BoostingPredictor(Predictor):
 
     def _predict(self, values: Floats, mask: Bools) -> Floats:
         outputs = raw_scores(self.boosters, with_nan(values, mask))
-        # LightGBM returns one log-odds for two classes: the first class is the reference.
+        # For two classes LightGBM returns only the log-odds of the second class relative to the first.
         return np.hstack([np.zeros((len(values), 1)), outputs]) if self.is_binary else outputs
 
     def state(self) -> dict[str, Any]:
@@ -53,25 +58,26 @@ class BoostingPredictor(Predictor):
 class Boosting(Method):
     """Gradient boosted trees with LightGBM's native treatment of missing values.
 
-    Each split learns to which side rows with a missing value go. This works very well for the missingness
-    seen in training and is arbitrary for any other: for a column that was never missing, no side was learnt.
-    Mask augmentation shows the trees many more masks than the data contain.
+    For each split LightGBM chooses the side to which missing values are sent. This works very well if the
+    missingness is the same as in training. If a column was never missing in training, the side is arbitrary.
+    Mask augmentation trains the trees on many more masks than the data contain.
 
     Parameters
     ----------
     masked_copies : int, default=0
         Number of masked copies of the rows to add to the original ones. In a masked copy most rows draw a
-        rate between 0 and 1 and hide each observed column with that probability. 0 is plain LightGBM; raising
-        it costs time and memory in proportion and improves accuracy when the missingness changes. About 6 is
+        rate between 0 and 1 and hide each observed column with that probability. 0 is plain LightGBM. Raising
+        it improves accuracy when the missingness changes; time and memory grow in proportion. About 6 is
         enough.
     n_trees : int, default=2000
-        Maximum number of boosting rounds. Early stopping usually ends sooner, so raising it is mostly free.
+        Maximum number of boosting rounds. Early stopping usually ends sooner; raising it then has no effect.
     learning_rate : float, default=0.05
         Shrinkage of each tree. Raising it needs fewer trees and loses some accuracy.
     n_leaves : int, default=31
         Leaves per tree. Raising it captures higher-order interactions and overfits small tables sooner.
     min_rows_per_leaf : int, default=20
-        Minimum number of rows in a leaf; small tables use a tenth of their rows instead. Raising it smooths.
+        Minimum number of rows in a leaf; small tables use a tenth of their rows instead. Raising it makes
+        predictions smoother.
     patience : int, default=50
         Rounds without a better validation loss after which training stops. Raising it costs time and makes
         early stopping less sensitive to a noisy validation set.
@@ -92,7 +98,7 @@ class Boosting(Method):
     """
 
     name: ClassVar[str] = "boosting"
-    predictor: ClassVar[type[Predictor]] = BoostingPredictor
+    predictor_class: ClassVar[type[Predictor]] = BoostingPredictor
     space: ClassVar[Space] = {
         "masked_copies": Choice(0, 3, 6),
         "learning_rate": Range(0.01, 0.2, log=True),
@@ -125,21 +131,20 @@ class Boosting(Method):
         progress: Progress,
         n_threads: int | None = None,
     ) -> BoostingPredictor:
-        """As `Method.fit`.
+        """Fit to `train`; see `Method.fit`.
 
         Parameters
         ----------
         train, valid, task, rng, progress
             As in `Method.fit`.
         n_threads : int, default=None
-            Number of threads for large tables; None uses all that OpenMP may use. The trees do not depend on
-            it.
+            Number of threads for large tables; None uses OpenMP's setting. The trees do not depend on it.
         """
         check_at_least(self, masked_copies=0, n_trees=1, n_leaves=2, min_rows_per_leaf=1, patience=1)
         # Without validation rows the training rows decide when to stop, as in the other methods.
         valid = valid if len(valid) else train
-        # The copies of a row are not new rows, so they do not count here.
-        min_rows = self.leaf_rows(len(train))
+        # Computed before the masked copies are added, because copies are not independent rows.
+        min_rows = self.min_leaf_rows(len(train))
         if self.masked_copies > 0:
             augmentation = MaskAugmentation.of(train.groups)
             train, valid = (augmentation.copies(data, self.masked_copies, rng) for data in (train, valid))
@@ -160,7 +165,7 @@ class Boosting(Method):
         }
         return BoostingPredictor([boost(self, params, train_rows, valid_rows, progress)], is_binary)
 
-    def leaf_rows(self, n_rows: int) -> int:
+    def min_leaf_rows(self, n_rows: int) -> int:
         """Minimum number of rows in a leaf for a table of `n_rows`.
 
         With twenty rows per leaf, a table of thirty rows could not be split at all.
@@ -170,7 +175,7 @@ class Boosting(Method):
 
 @dataclass(frozen=True)
 class TreeData:
-    """Rows as LightGBM takes them.
+    """Training or validation rows in the form that LightGBM expects.
 
     Attributes
     ----------
@@ -178,8 +183,8 @@ class TreeData:
         NaN where missing.
     target : (n,) or (n, d_output)
     weight : (n,)
-    init_score : (n,) or (n, d_output), or None
-        Predictions to which the trees add; None starts from a constant.
+    init_score : (n,) or (n, d_output), default=None
+        Initial predictions, to which the outputs of the trees are added; None starts from a constant.
     """
 
     table: Floats
@@ -213,7 +218,7 @@ def lightgbm_params(
         Minimum number of rows in a leaf.
     rng : numpy Generator
     n_threads : int, default=None
-        Number of threads for large tables; None uses all that OpenMP may use.
+        Number of threads for large tables; None uses OpenMP's setting.
     """
     return {
         "learning_rate": method.learning_rate,
@@ -238,12 +243,12 @@ def boost(
     progress: Progress,
     min_delta: float = 0.0,
 ) -> str:
-    """Boost on one target with early stopping; returns the best model as text.
+    """Fit boosted trees to one target with early stopping, and return the best model as text.
 
     Parameters
     ----------
     method : Boosting
-        Number of trees and patience.
+        Its `n_trees` and `patience` are used.
     params : dict
         Parameters of LightGBM.
     train, valid : TreeData
@@ -292,8 +297,8 @@ def raw_scores(boosters: list[lightgbm.Booster], table: Floats) -> Floats:
 
 
 def n_threads_for(values: Floats) -> int:
-    """LightGBM's `num_threads` for a table of this size: 1, or 0 for all that OpenMP may use."""
-    return 1 if values.size < MANY_CELLS else 0
+    """LightGBM's `num_threads` for a table of this size: 1, or 0 for OpenMP's setting."""
+    return 1 if values.size < MIN_CELLS_FOR_THREADS else 0
 
 
 def with_nan(values: Floats, mask: Bools) -> Floats:

@@ -1,4 +1,4 @@
-"""Column net: a network trained with mask augmentation, which also reconstructs the values hidden from it."""
+"""Column network: trained with mask augmentation to predict the target and to reconstruct hidden values."""
 
 from __future__ import annotations
 
@@ -20,43 +20,42 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages
-from stablemiss.training import to_device as find_device
+from stablemiss.training import Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages, to_device
 
 # Width of each column's embedding.
 D_EMBEDDING = 8
-# Masked copies of the validation rows, and how many times the validation loss is computed during training.
+# Number of masked copies of the validation rows, and of validation losses computed during training.
 VALID_COPIES, N_VALIDATIONS = 3, 10
-# Minimum number of batches in a pass over the rows, which gives small tables small batches, and the maximum,
-# which gives long tables large ones.
+# Minimum and maximum number of batches in a pass over the rows: small tables get smaller batches, and long
+# tables larger ones.
 MIN_BATCHES, MAX_BATCHES = 4, 1000
-# Maximum number of passes over the rows, as a share of `steps`, so that small tables take less time.
-MAX_PASSES = 0.1
-# Multiplications in the forward pass of a batch below which a second thread gains little.
-SMALL_STEP = 2**25
-# Total number of pieces over all columns, and the minimum for a column.
+# Maximum number of passes over the rows, as a fraction of `steps`, so that small tables take less time.
+MAX_PASSES_PER_STEP = 0.1
+# Batches whose forward pass has fewer multiplications use one thread: a second one would save little time.
+MIN_OPS_FOR_THREADS = 2**25
+# Maximum number of pieces over all columns, and minimum number for each column.
 MAX_PIECES, MIN_PIECES = 4096, 8
 
 
 class ColumnNetwork(nn.Module):
-    """Piecewise-linear embeddings of the columns, layers over all of them, and two heads.
+    """Piecewise-linear embeddings of the columns, hidden layers over all embeddings, and two heads.
 
-    With a single number per column a network bends only slowly along the column. Here each column is cut into
-    pieces at its quantiles, and a value is encoded by its position within each piece (Gorishniy et al. 2022).
-    A hidden value is replaced by a learnt embedding, and the mask is an input as well. One head predicts the
-    target, the other reconstructs the columns.
+    A network that reads a column as a single number fits abrupt changes along the column only slowly. Here
+    the range of each column is divided into pieces at its quantiles, and a value is encoded by its position
+    within each piece (Gorishniy et al. 2022). A hidden value is replaced by a trained embedding, and the mask
+    is an input as well. One head predicts the target, the other reconstructs the columns.
 
     Parameters
     ----------
     edges : (d, n_pieces + 1) tensor
-        Ascending edges of the pieces of each column; equal edges make empty pieces.
+        Edges of the pieces of each column, in ascending order; a piece between equal edges is empty.
     scores : (d, n_pieces + 1) tensor
-        The score of each edge, such as its normal quantile. Values between edges have interpolated scores, so
-        that the scale of a column and its outliers do not matter.
+        Score of each edge, such as its normal score. The score of a value is interpolated between edges, so
+        the scale of a column and its outliers have no influence.
     d_output : int
-        Outputs of the prediction head.
+        Number of outputs of the prediction head.
     width : int
-        Units of each hidden layer. More units fit more and cost more, with their square.
+        Units in each hidden layer. More units fit more complex functions; the cost grows with their square.
     depth : int
         Number of hidden layers.
 
@@ -118,9 +117,9 @@ class ColumnNetwork(nn.Module):
 
     def _hidden(self, piece: Tensor, position: Tensor, mask: Tensor) -> Tensor:
         """Output of the last hidden layer, (n, width)."""
-        # Along a piece the embedding of a value is linear, and it starts from the sum over all pieces before.
-        # One look-up replaces a product with all pieces. The score is linear along the piece as well, so that
-        # its embedding is part of the same look-up table.
+        # Within a piece the embedding is linear in the position and starts at the sum over all earlier
+        # pieces. A table look-up therefore replaces a matrix product with all pieces. The score is linear
+        # within a piece as well, so its embedding is part of the same table.
         embedding = self.embedding * (self.inverse_length > 0)[:, :, None]
         score_embedding = self.score_embedding[:, None]
         start = embedding.cumsum(dim=1) - embedding + self.first_score[:, :, None] * score_embedding
@@ -134,7 +133,7 @@ class ColumnNetwork(nn.Module):
         return self.layers(torch.cat([columns.flatten(1), mask], dim=1))
 
     def _locate(self, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Piece of each value, numbered through all columns, and the position in it, 0 to 1."""
+        """Index of the piece of each value, counted over all columns, and the position within it, 0 to 1."""
         d, n_pieces = self.piece_start.shape
         piece = torch.searchsorted(self.inner_edges, values.T.contiguous(), right=True).T
         piece = piece + n_pieces * torch.arange(d, device=values.device)
@@ -148,7 +147,7 @@ class ColumnNetwork(nn.Module):
 class ColumnNetPredictor(NetworkPredictor):
     """A trained `ColumnNetwork` and its training history."""
 
-    kind = ColumnNetwork
+    network_class = ColumnNetwork
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
@@ -170,22 +169,25 @@ class ColumnNet(Method):
     Parameters
     ----------
     width : int, default=256
-        Units of each hidden layer. More units fit more and take longer.
+        Units in each hidden layer. More units fit more complex functions and take longer.
     depth : int, default=3
-        Number of hidden layers. More layers fit more and take longer.
+        Number of hidden layers. More layers fit more complex functions and take longer.
     n_pieces : int, default=64
-        Pieces into which each column is cut. More pieces follow finer steps; wide tables use fewer.
+        Number of pieces into which the range of each column is divided. More pieces resolve finer changes;
+        wide tables use fewer.
     fill : float, default=0.5
-        Weight of the reconstruction loss relative to the prediction loss. 0 turns reconstruction off.
+        Weight of the reconstruction loss relative to the prediction loss. A larger value favours
+        reconstruction; 0 turns it off.
     steps : int, default=5000
-        Number of batches, each under new masks. Raising it helps for a long time, because no row is seen
-        twice with the same mask. Small tables use fewer.
+        Number of training steps; the masks of each batch are drawn anew. Raising it takes longer and usually
+        improves accuracy, because no row is seen twice with the same mask. Small tables use fewer steps.
     learning_rate : float, default=3e-3
-        Maximum learning rate of the one-cycle schedule.
+        Maximum learning rate of the one-cycle schedule. A larger value trains faster and less reliably.
     weight_decay : float, default=0.05
-        Weight decay of the matrices. More is smoother.
+        Weight decay of the matrices. A larger value gives a smoother function.
     batch_size : int, default=128
-        Rows in a batch. The number of steps matters more; tables above 128,000 rows use larger batches.
+        Number of rows in a batch. A larger value makes steps slower and less noisy; the number of steps
+        matters more. Tables above 128,000 rows use larger batches.
     device : str, default="auto"
         "cpu", "cuda" or "auto", for training.
 
@@ -205,7 +207,7 @@ class ColumnNet(Method):
     """
 
     name: ClassVar[str] = "column_net"
-    predictor: ClassVar[type[Predictor]] = ColumnNetPredictor
+    predictor_class: ClassVar[type[Predictor]] = ColumnNetPredictor
     space: ClassVar[Space] = {
         "width": Choice(128, 256, 512),
         "depth": Choice(1, 2, 3, 4),
@@ -247,18 +249,18 @@ class ColumnNet(Method):
         progress: Progress,
         augmentation: MaskAugmentation | None = None,
     ) -> ColumnNetPredictor:
-        """As `Method.fit`.
+        """Fit to `train`; see `Method.fit`.
 
         Parameters
         ----------
         train, valid, task, rng, progress
             As in `Method.fit`.
         augmentation : MaskAugmentation, default=None
-            Hides further values during training. None treats all columns alike.
+            Hides further values during training. None hides all columns with the same probability.
         """
         check_at_least(self, width=1, depth=1, n_pieces=1, fill=0.0, steps=1, batch_size=1)
         augmentation = augmentation or MaskAugmentation.of(train.groups)
-        device = find_device(self.device)
+        device = to_device(self.device)
         network = self._make_network(train, task, rng).to(device)
 
         def row_loss(rows: Rows) -> Tensor:
@@ -302,15 +304,15 @@ class ColumnNet(Method):
             return ColumnNetwork(edges, scores, task.d_output, self.width, self.depth)
 
     def _schedule(self, n_batches: int) -> tuple[int, int]:
-        """Number of epochs, each followed by a validation, and of passes over the rows in an epoch."""
-        steps = min(self.steps, math.ceil(MAX_PASSES * self.steps) * n_batches)
+        """Number of epochs, each followed by a validation score, and number of passes per epoch."""
+        steps = min(self.steps, math.ceil(MAX_PASSES_PER_STEP * self.steps) * n_batches)
         passes_per_epoch = max(1, round(steps / N_VALIDATIONS / n_batches))
         return max(1, round(steps / n_batches / passes_per_epoch)), passes_per_epoch
 
     def has_small_steps(self, train: MaskedData) -> bool:
         """Whether a step on these rows is so small that a single thread is fastest."""
         d_inputs = train.n_columns * (D_EMBEDDING + 1) + (self.depth - 1) * self.width + train.n_columns
-        return self._rows_per_step(len(train)) * self.width * d_inputs < SMALL_STEP
+        return self._rows_per_step(len(train)) * self.width * d_inputs < MIN_OPS_FOR_THREADS
 
     def _rows_per_step(self, n_rows: int) -> int:
         batch_size = min(self.batch_size, max(16, n_rows // MIN_BATCHES))
@@ -318,9 +320,9 @@ class ColumnNet(Method):
 
 
 def _quantiles(data: MaskedData, n_pieces: int) -> tuple[Floats, Floats]:
-    """Edges (d, n_pieces + 1) of each column at its quantiles, and the normal score of each.
+    """Edges (d, n_pieces + 1) at the quantiles of each column, and the normal score of each edge.
 
-    If a column has fewer different quantiles, the last one is repeated.
+    If a column has fewer distinct quantiles, the last one is repeated.
     """
     levels = np.linspace(0, 1, n_pieces + 1)
     edges, scores = np.zeros((2, data.n_columns, n_pieces + 1))
@@ -328,14 +330,14 @@ def _quantiles(data: MaskedData, n_pieces: int) -> tuple[Floats, Floats]:
         values = np.sort(data.values[data.mask[:, column], column])
         if not len(values):
             continue
-        # In single precision, which the network uses: edges that are equal there must be one edge.
-        different = np.unique(np.quantile(values, levels).astype(np.float32)).astype(np.float64)
-        # The mid-rank of an edge among the sorted values; clipped, so that the ends are not at infinity.
+        # Rounded to single precision, as in the network, before duplicates are removed.
+        distinct = np.unique(np.quantile(values, levels).astype(np.float32)).astype(np.float64)
+        # The mid-rank of each edge among the sorted values, clipped so that all normal scores are finite.
         n_below, n_up_to = (
-            np.searchsorted(values.astype(np.float32), different, side=side) for side in ("left", "right")
+            np.searchsorted(values.astype(np.float32), distinct, side=side) for side in ("left", "right")
         )
         rank = np.clip((n_below + n_up_to) / 2 / len(values), 1e-3, 1 - 1e-3)
-        n_repeats = n_pieces + 1 - len(different)
-        edges[column] = np.pad(different, (0, n_repeats), mode="edge")
+        n_repeats = n_pieces + 1 - len(distinct)
+        edges[column] = np.pad(distinct, (0, n_repeats), mode="edge")
         scores[column] = np.pad(norm.ppf(rank), (0, n_repeats), mode="edge")
     return edges, scores

@@ -31,7 +31,7 @@ class ConstantPredictor(Predictor):
 
 
 class Constant(Method):
-    """Predict the weighted mean of the training targets, or the training shares of the classes.
+    """Predict the weighted mean of the training targets, or the weighted class frequencies.
 
     Examples
     --------
@@ -41,12 +41,12 @@ class Constant(Method):
     """
 
     name: ClassVar[str] = "constant"
-    predictor: ClassVar[type[Predictor]] = ConstantPredictor
+    predictor_class: ClassVar[type[Predictor]] = ConstantPredictor
 
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> ConstantPredictor:
-        # There is nothing to choose on the validation rows, so they are used for the fit as well.
+        # No parameter is chosen on validation rows, so they are training rows too.
         target = np.concatenate([train.target, valid.target])
         weight = np.concatenate([train.weight, valid.weight])
         if isinstance(task, Classification):

@@ -7,7 +7,7 @@ Shift", AAAI 2020 (decorrelated weighting regression):
     subject to      Σ_j ‖X_jᵀ Σ_w X_{−j} / n − (X_jᵀ w / n) (X_{−j}ᵀ w / n)‖² < λ₂,
                     ‖β‖₁ < λ₁,   Σ w² / n < λ₃,   (Σ w / n − 1)² < λ₄
 
-Deviations: correlations by default; weights before coefficients; a ridge penalty. One more in
+Deviations: correlations by default; weights before coefficients; a ridge penalty. One more is listed in
 `decorrelation/balancing.py`.
 """
 
@@ -30,10 +30,10 @@ from stablemiss.tasks import Task
 class DWR(Method):
     """Linear regression of mean-imputed columns with weights that make the columns uncorrelated.
 
-    If the target is not exactly linear, the coefficients of correlated columns absorb part of the non-linear
-    effect of other columns, which is correct only as long as the correlations stay the same. Without
-    correlations, each coefficient depends only on its own column. Strongly correlated columns leave few
-    effective rows.
+    If the target is not exactly linear, the coefficient of a column absorbs part of the non-linear effects of
+    correlated columns. This is correct only as long as the correlations stay the same. Without correlations,
+    each coefficient depends only on its own column. If columns are strongly correlated, the effective sample
+    size is small.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ class DWR(Method):
         What the weights minimise; "covariance" is the published form. See `BalancingDecorrelator`.
     penalty : float, default=1.0
         Penalty on the spread of the weights. A larger value makes them more equal and leaves more
-        correlation: small correlations are reduced to the fraction penalty / (2 + penalty). Towards zero few
-        rows carry all the weight.
+        correlation: of small correlations the fraction penalty / (2 + penalty) remains. Towards zero few rows
+        carry all the weight.
     order : int, default=1
-        Powers of the columns up to this one are made uncorrelated between columns. A larger value removes
-        more kinds of dependence; the cost grows with its square, and fewer effective rows remain.
+        Powers of the columns up to this order are made uncorrelated between columns. A larger value removes
+        more kinds of dependence; the cost grows with its square, and the effective sample size falls.
     tolerance : float, default=1e-6
         A sum of squared correlations below this counts as zero. A larger value ends earlier.
     max_steps : int, default=1000
         Maximum number of steps on the weights. A larger value gets closer to the optimum; learning ends
         earlier when the objective stops falling.
     learning_rate : float, default=0.1
-        Step size in the square roots of the weights, lowered once before the end. A larger value learns
+        Learning rate of the square roots of the weights, lowered once before the end. A larger value learns
         faster and less reliably.
     ridge : float, default=1e-6
         Penalty on the squared coefficients, per row. A larger value shrinks them towards zero. Logistic
@@ -64,7 +64,7 @@ class DWR(Method):
     --------
     SRDO : Weights from a density ratio, which also remove non-linear dependence.
     StableNet : Weights of each batch for the features of a network.
-    OLS : The same regression without learnt weights.
+    OLS : The same regression without fitted weights.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class DWR(Method):
     """
 
     name: ClassVar[str] = "dwr"
-    predictor: ClassVar[type[Predictor]] = LinearPredictor
+    predictor_class: ClassVar[type[Predictor]] = LinearPredictor
     space: ClassVar[Space] = {
         "scale": Choice("correlation", "covariance", "fixed"),
         "penalty": Range(0.01, 100.0, log=True),
@@ -120,7 +120,7 @@ class DWR(Method):
         decorrelator = BalancingDecorrelator(
             self.scale, self.penalty, self.tolerance, self.max_steps, self.learning_rate, self.device
         )
-        weight = decorrelator.weigh(
+        weight = decorrelator.learn_weights(
             np.hstack([inputs**power for power in range(1, self.order + 1)]),
             rng=rng,
             weight=data.weight,

@@ -4,11 +4,11 @@ In each component k the observed values of (x, y) are Gaussian; with o the obser
 
     E[y | x_o] = Σ_k ρ_k(x_o) · (μ_k,y + Σ_k,yo Σ_k,oo⁻¹ (x_o − μ_k,o)),   ρ_k ∝ π_k N(x_o; μ_k,o, Σ_k,oo).
 
-For classes there are two models of the densities p(x_o | class): `tied`, one covariance for all classes
-around each class's mean, and `separate`, a mixture for each class. Bayes' rule is applied to a · log tied + b
-· log separate. The inverse temperatures a and b are chosen on the validation rows: columns are not exactly
-Gaussian, errors of log densities add up over columns, and without them the probabilities would be far too
-confident.
+For classification there are two models of the densities p(x_o | class): `tied`, with a mean for each class
+and one covariance for all classes, and `separate`, with one mixture for each class. Bayes' rule is applied to
+a · log tied + b · log separate. The inverse temperatures a and b are chosen on the validation rows. Without
+them the probabilities would be far too confident, because columns are not exactly Gaussian and the errors of
+the log densities add up over columns.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class EMMixturePredictor(Predictor):
     Attributes
     ----------
     mixtures : list of GaussianMixture
-        For regression a single one over features and targets. For classes the tied one, with a component per
-        class, followed by the separate mixture of each class.
+        For regression, a single mixture over features and targets. For classification, the tied mixture with
+        one component per class, followed by the separate mixture of each class.
     log_shares : (n_classes,) float64 or None
-        Logarithms of the class shares; None for regression.
+        Logarithms of the class frequencies; None for regression.
     inverse_temperature : (2,) float64
         Factors of the log densities of the tied and of the separate mixtures.
     """
@@ -61,13 +61,13 @@ class EMMixturePredictor(Predictor):
         return joint.conditional_mean(np.hstack([values, blank]), np.hstack([mask, blank > 0]), targets)
 
     def joint(self) -> GaussianMixture:
-        """A mixture over features and targets; for classes, over the indicators of all but the first."""
+        """A mixture over features and targets (for classes: indicators of all classes except the first)."""
         if self.log_shares is None:
             return self.mixtures[0]
         tied = self.mixtures[0]
         n_classes, d = tied.means.shape
         indicators = np.eye(n_classes)[:, 1:]
-        # An inverse temperature below one is like a larger covariance.
+        # An inverse temperature below one is equivalent to a larger covariance.
         widened = tied.covariances / np.clip(self.inverse_temperature.sum(), 1e-2, 1.0)
         covariances = np.zeros((n_classes, d + n_classes - 1, d + n_classes - 1))
         covariances[:, :d, :d] = widened
@@ -90,29 +90,31 @@ class EMMixturePredictor(Predictor):
 
 
 class EMMixture(Method):
-    """Gaussian mixture fitted by EM to observed values; unaffected by the mechanism under MCAR and MAR.
+    """Gaussian mixture fitted by EM to observed values; independent of the mechanism under MCAR and MAR.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of Gaussians; for classes, in the separate mixture of each class. More components follow
-        nonlinear relations and clusters and need more rows. "auto" adds components until two sizes in a row
-        bring no clear improvement on the validation rows.
+        Number of Gaussians; for classification, in the separate mixture of each class. More components fit
+        non-linear relations and clusters and need more rows. "auto" adds components until two consecutive
+        sizes do not clearly improve the likelihood of the validation rows.
     max_components : int, default=8
         Maximum number of components for "auto". Raising it costs time on data far from Gaussian.
     ridge : float or "auto", default="auto"
-        Regularisation: rows of unit variance added to each component's covariance. More stabilises components
-        with few rows and blurs directions of small variance. "auto" starts at 0.1 and continues with 1, 10
-        and 100 while one Gaussian predicts the validation rows clearly better; for classes it takes the value
-        with the lowest validation loss.
+        Regularisation: number of pseudo-rows of unit variance added to the covariance of each component. A
+        larger value stabilises components with few rows and blurs directions of small variance. For
+        regression, "auto" starts at 0.1 and continues with 1, 10 and 100 as long as a single Gaussian
+        predicts the validation rows clearly better; for classification, it takes the value with the lowest
+        validation loss.
     tolerance : float, default=3e-4
-        EM stops when a step improves the log-likelihood per row by less. Lowering it is slower and more
-        exact; with many missing values EM converges slowly, and 2e-3 already stops far from the optimum.
+        EM stops when a step improves the log-likelihood per row by less than this. A lower value is slower
+        and more exact. With many missing values EM converges slowly, and 2e-3 stops far from the optimum.
     max_steps : int, default=150
         Maximum number of EM steps in one fit.
     refit_on_validation : bool, default=True
-        Whether to add the validation rows at the end, when size and ridge are chosen. False leaves them out,
-        for callers that need rows on which the model was not trained.
+        Whether to include the validation rows in the last EM steps, after the number of components and the
+        ridge have been chosen. False keeps them out, for callers that need rows on which the model was not
+        trained.
 
     See Also
     --------
@@ -130,7 +132,7 @@ class EMMixture(Method):
     """
 
     name: ClassVar[str] = "em_mixture"
-    predictor: ClassVar[type[Predictor]] = EMMixturePredictor
+    predictor_class: ClassVar[type[Predictor]] = EMMixturePredictor
     space: ClassVar[Space] = {
         "n_components": Choice("auto", 1, 2, 3, 4, 6, 8),
         "ridge": Choice("auto", *RIDGES),
@@ -166,14 +168,15 @@ class EMMixture(Method):
         log_shares = np.log(np.maximum(weights, 1e-12) / weights.sum())
         ridge = self.ridge
         if ridge == "auto":
-            # The same for all classes, so that their densities are comparable; chosen with one Gaussian each.
+            # The same ridge for all classes, so that their densities are comparable; chosen with one Gaussian
+            # per class.
             losses = []
             for candidate in RIDGES:
                 fits = self._fit_classes(train, valid, task, 1, candidate, rng, progress)
                 losses.append(_calibrate(fits, log_shares, task, valid)[1])
             ridge = RIDGES[int(np.argmin(losses))]
         fits = self._fit_classes(train, valid, task, self.n_components, ridge, rng, progress)
-        # On the validation rows, before the mixtures are refitted with them.
+        # Before the validation rows are used for refitting.
         inverse_temperature, _ = _calibrate(fits, log_shares, task, valid)
         tied, *separate = (self._final(fit) for fit in fits)
         return EMMixturePredictor([_per_class(tied, task), *separate], log_shares, inverse_temperature)
@@ -239,14 +242,13 @@ def fit_inverse_temperature(
     log_densities : (2, n, n_classes)
         Tied and separate log densities of the validation rows.
     log_shares : (n_classes,)
-        Logarithms of the class shares.
+        Logarithms of the class frequencies.
     task : Classification
     valid : MaskedData
         Validation rows.
 
-    Notes
-    -----
-    A normal prior with mean and standard deviation one half dominates if there are few rows.
+    Notes ----- A normal prior with mean and standard deviation one half regularises the fit; it dominates if
+    there are few rows.
     """
     if not len(valid):
         return np.full(2, 0.5), 0.0
@@ -283,8 +285,8 @@ def _log_densities(mixtures: list[GaussianMixture], values: Floats, mask: Bools)
 def _per_class(joint: GaussianMixture, task: Classification) -> GaussianMixture:
     """A mixture with one component per class, from a Gaussian over features and class indicators.
 
-    The indicators are those of all classes but the first. Given them, the mean of x is linear in them, which
-    leaves it free for each class, and the covariance of x is the same for all classes.
+    The indicators are those of all classes except the first. Given the indicators, the mean of x is linear in
+    them, so each class can have any mean, and the covariance of x is the same for all classes.
     """
     n_classes = task.d_output
     d = joint.means.shape[1] - (n_classes - 1)
@@ -306,7 +308,7 @@ def _of_class(data: MaskedData, code: int) -> Rows:
 
 
 def _joint_rows(data: MaskedData, task: Classification | None = None) -> Rows:
-    """Features followed by fully observed targets: numbers, or indicators of all classes but the first."""
+    """Features followed by observed targets: numbers, or indicators of all classes except the first."""
     target = data.target if task is None else np.eye(task.d_output)[data.target][:, 1:]
     observed = np.ones(target.shape, dtype=bool)
     return Rows(np.hstack([data.values, target]), np.hstack([data.mask, observed]), data.weight)

@@ -4,11 +4,11 @@ Mattei and Frellsen, *MIWAE: Deep generative modelling and imputation of incompl
 
     L_K = E log (1/K) Σ_k p(x_o | z_k) p(z_k) / q(z_k | x_o),   z_k ~ q(z | x_o)
 
-with a Student-t decoder. The target is one more column y, hidden in prediction. Training maximises
+with a Student-t decoder. The target is one more column y, which is hidden in prediction. Training maximises
 
     log p(x_o) + λ log p(y | x_o),   both from the same draws
 
-where λ = 1 is the published bound of columns and label together. The prediction is
+where λ = 1 gives the published bound for columns and label together. The prediction is
 
     ŷ = Σ_l w_l E[y | z_l],   w_l ∝ p(x_o | z_l) p(z_l) / q(z_l | x_o),   z_l ~ q(z | x_o)
 
@@ -33,10 +33,10 @@ from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
     draw_label_mask,
+    init_label_outputs_to_zero,
     label_columns,
     mean_over_draws,
     predict_in_chunks,
-    start_at_mean,
 )
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -44,14 +44,15 @@ from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, adamw, to_device
 
-# Minimum scale and degrees of freedom of a decoded column; below, the density of a single value can explode.
+# Minimum scale and degrees of freedom of a decoded column; below these, the density at a single value can
+# become extremely large.
 MIN_SCALE, MIN_DEGREES = 1e-3, 3.0
-# Maximum number of validation rows for early stopping, because each prediction costs hundreds of draws.
+# Maximum number of validation rows for early stopping, because each prediction takes hundreds of draws.
 MAX_VALIDATION_ROWS = 1000
 
 
 @dataclass(frozen=True)
-class Student:
+class StudentT:
     """Student's t distributions, given by three tensors of the same shape.
 
     Attributes
@@ -62,7 +63,7 @@ class Student:
     Examples
     --------
     >>> from scipy.stats import t
-    >>> student = Student(*torch.tensor([0.0, 2.0, 4.0], dtype=torch.float64))
+    >>> student = StudentT(*torch.tensor([0.0, 2.0, 4.0], dtype=torch.float64))
     >>> bool(abs(student.log_density(torch.tensor(0.5)) - t.logpdf(0.5, 4, 0, 2)) < 1e-12)
     True
     """
@@ -130,7 +131,7 @@ class MIWAENet(nn.Module):
         width = d + d_output
         self.encoder = MLP([width * (1 + use_mask), hidden, hidden, 2 * d_latent])
         self.decoder = MLP([d_latent, hidden, hidden, 3 * width])
-        start_at_mean(self.decoder, slice(d, width))
+        init_label_outputs_to_zero(self.decoder, slice(d, width))
         self.register_buffer("draws", torch.randn(n_draws, d_latent))
 
     def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,17 +140,17 @@ class MIWAENet(nn.Module):
         mean, scale = self.encoder(inputs).chunk(2, dim=1)
         return mean, nn.functional.softplus(scale) + MIN_SCALE
 
-    def decode(self, z: Tensor) -> tuple[Student, Student]:
+    def decode(self, z: Tensor) -> tuple[StudentT, StudentT]:
         """Distributions of columns (…, d) and labels (…, d_output); locations of classes are log-odds."""
         location, scale, degrees = self.decoder(z).chunk(3, dim=-1)
         scale = nn.functional.softplus(scale) + MIN_SCALE
         degrees = nn.functional.softplus(degrees) + MIN_DEGREES
         split = [tensor.split([self.d, self.d_output], -1) for tensor in (location, scale, degrees)]
-        columns, labels = (Student(*parameters) for parameters in zip(*split, strict=True))
+        columns, labels = (StudentT(*parameters) for parameters in zip(*split, strict=True))
         return columns, labels
 
     def log_ratio(
-        self, values: Tensor, mask: Tensor, mean: Tensor, scale: Tensor, z: Tensor, columns: Student
+        self, values: Tensor, mask: Tensor, mean: Tensor, scale: Tensor, z: Tensor, columns: StudentT
     ) -> Tensor:
         """log p(x_o | z) p(z) / q(z | x_o) of the columns without the label, (n, K).
 
@@ -159,7 +160,7 @@ class MIWAENet(nn.Module):
         mean, scale : (n, d_latent)
             Mean and scale of q.
         z : (n, K, d_latent)
-        columns : Student
+        columns : StudentT
             Decoded from z.
         """
         log_likelihood = (mask[:, None] * columns.log_density(values[:, None])).sum(dim=2)
@@ -168,7 +169,7 @@ class MIWAENet(nn.Module):
         prior = (0.5 * (standard.square() - z.square())).sum(dim=2) + scale.log().sum(dim=1)[:, None]
         return log_likelihood + prior
 
-    def log_label(self, labels: Student, target: Tensor) -> Tensor:
+    def log_label(self, labels: StudentT, target: Tensor) -> Tensor:
         """log p(label | z), (n, K), for numbers (n, d_output) or class codes (n,)."""
         if self.is_classes:
             chosen = target[:, None, None].expand(-1, labels.location.shape[1], 1)
@@ -191,7 +192,7 @@ class MIWAENet(nn.Module):
 class MIWAEPredictor(NetworkPredictor):
     """A trained `MIWAENet`."""
 
-    kind = MIWAENet
+    network_class = MIWAENet
 
 
 class MIWAE(Method):
@@ -200,8 +201,8 @@ class MIWAE(Method):
     Parameters
     ----------
     d_latent : int, default=20
-        Length of the latent code z of a row. Too small a value cannot explain the row; too large a value
-        makes the importance weights uneven.
+        Length of the latent code z of a row. If it is too small, z cannot describe the row; if it is too
+        large, the importance weights become uneven.
     hidden : int, default=128
         Width of the two hidden layers of encoder and decoder. Wider layers fit more and overfit sooner.
     k : int, default=5
@@ -247,7 +248,7 @@ class MIWAE(Method):
     """
 
     name: ClassVar[str] = "miwae"
-    predictor: ClassVar[type[Predictor]] = MIWAEPredictor
+    predictor_class: ClassVar[type[Predictor]] = MIWAEPredictor
     space: ClassVar[Space] = {
         "d_latent": Choice(5, 10, 20, 40),
         "hidden": Choice(64, 128, 256),
@@ -305,14 +306,14 @@ class MIWAE(Method):
                 hidden=self.hidden,
                 # DEVIATION: the encoder also reads the mask, because a missing value is not an average value.
                 use_mask=self.use_mask,
-                # DEVIATION: a fifth of the published draws, because more draws changed nothing.
+                # DEVIATION: a fifth of the published number of draws, because more made no difference.
                 n_draws=self.n_draws,
             ).to(device)
 
         def loss(batch: Rows) -> Tensor:
             labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the rows hide their label from the encoder, because in prediction all do. The
-            # bound holds for any q, so it still includes these labels.
+            # DEVIATION: half of the labels are hidden from the encoder, because in prediction all are. The
+            # bound is valid for any q, so the loss still includes these labels.
             shown = draw_label_mask(labels)
             mean, scale = network.encode(
                 torch.cat([batch.values, labels * shown], dim=1), torch.cat([batch.mask, shown], dim=1)
@@ -342,7 +343,7 @@ class MIWAE(Method):
 def importance_bound(log_ratio: Tensor) -> Tensor:
     """log (1/K) Σ_k exp(log_ratio), (n,), for log_ratio (n, K).
 
-    In expectation it is a lower bound of log p, which is tighter for larger K.
+    Its expectation is a lower bound of log p, which is tighter for larger K.
 
     See Also
     --------
@@ -359,8 +360,9 @@ def importance_bound(log_ratio: Tensor) -> Tensor:
 def label_bound(log_ratio: Tensor, log_label: Tensor, label_weight: float) -> Tensor:
     """log p(x_o) + label_weight · log p(y | x_o), (n,), by importance sampling from the same draws.
 
-    The weight is applied outside the sum over draws. Inside, p(y | z) to that power is not a density: the
-    model could increase it by copying the noise of the label, or by letting the scale of the label vanish.
+    The weight is applied outside the sum over draws. Inside the sum, p(y | z) to the power of the weight
+    would not be a density: the model could increase it by reproducing the noise of the label, or by shrinking
+    the scale of the label to zero.
 
     Parameters
     ----------

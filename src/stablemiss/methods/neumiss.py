@@ -1,4 +1,4 @@
-"""NeuMiss: the best linear prediction for every mask, by a Neumann series with trained weights.
+"""NeuMiss: approximates the best linear prediction for every mask by a Neumann series with trained weights.
 
 Le Morvan, Josse, Moreau, Scornet and Varoquaux, *NeuMiss networks: differentiable programming for supervised
 learning with missing values*, 2020; shared weights and a deep head as in Le Morvan, Josse, Scornet and
@@ -6,7 +6,8 @@ Varoquaux, *What's a good imputation to predict with missing values?*, 2021.
 
     h₀ = m ⊙ (x − μ),   h_{t+1} = m ⊙ (W h_t) + h₀   for t = 0 … depth − 1,   output = head(h_depth)
 
-For Gaussian columns and a linear target, this converges with W = I − ηΣ to the Bayes predictor of every mask.
+For Gaussian columns and a linear target, the output with W = I − ηΣ converges to the Bayes predictor for
+every mask.
 
 Deviations: Σ divided by its norm for the initial W; clipped gradients; early stopping on validation rows.
 """
@@ -35,8 +36,9 @@ from stablemiss.training import Rows, Step, adamw, to_device
 class NeuMissNet(nn.Module):
     """h₀ = m ⊙ (x − μ), repeated h ← m ⊙ (W h) + h₀, then a linear or deep head.
 
-    The mask is the non-linearity: it multiplies after every linear map. With W = I − ηΣ the series converges
-    to Σ_oo⁻¹ (x_o − μ_o) / η, from which the best prediction of Gaussian columns follows for every mask.
+    The multiplication by the mask after each linear map is the non-linearity. With W = I − ηΣ the series
+    converges to Σ_oo⁻¹ (x_o − μ_o) / η, from which a linear head computes the best prediction for Gaussian
+    columns under every mask.
 
     Parameters
     ----------
@@ -78,7 +80,7 @@ class NeuMissNet(nn.Module):
             h = torch.addcmul(first, mask, h @ self.weight.T)
         return h
 
-    def start_from(self, covariance: Tensor) -> None:
+    def init_from_covariance(self, covariance: Tensor) -> None:
         """Initialise W = I − Σ / ‖Σ‖, for which the series converges under every mask.
 
         Parameters
@@ -96,7 +98,7 @@ class NeuMissNet(nn.Module):
 class NeuMissPredictor(NetworkPredictor):
     """A trained `NeuMissNet`."""
 
-    kind = NeuMissNet
+    network_class = NeuMissNet
 
 
 class NeuMiss(Method):
@@ -143,7 +145,7 @@ class NeuMiss(Method):
     """
 
     name: ClassVar[str] = "neumiss"
-    predictor: ClassVar[type[Predictor]] = NeuMissPredictor
+    predictor_class: ClassVar[type[Predictor]] = NeuMissPredictor
     space: ClassVar[Space] = {
         "depth": Choice(3, 5, 10, 20),
         "hidden": Choice((), (128,), (256,), (128, 128)),
@@ -187,7 +189,7 @@ class NeuMiss(Method):
         if self.start == "data":
             # DEVIATION: divided by ‖Σ‖, not by half of it as in the 2021 code, because that series oscillates
             # without converging along the largest eigenvector.
-            network.start_from(torch.from_numpy(pairwise_covariance(train)).float())
+            network.init_from_covariance(torch.from_numpy(pairwise_covariance(train)).float())
         network.to(device)
 
         def loss(batch: Rows) -> Tensor:

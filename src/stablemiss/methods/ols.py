@@ -15,17 +15,17 @@ from stablemiss.tasks import Task
 class OLS(Method):
     """Weighted least squares after mean imputation; for classes, multinomial logistic regression.
 
-    If the columns are independent, this is the best predictor of a linear target under every mask, so the gap
-    of another method to OLS there shows the cost of its flexibility. If the columns are correlated, the best
-    coefficients depend on the mask; a single set of coefficients becomes inaccurate when the missingness
-    changes.
+    If the columns are independent, this is the best predictor of a linear target under every mask. On such
+    data, the difference between another method and OLS shows the cost of its flexibility. If the columns are
+    correlated, the best coefficients depend on the mask; a single set of coefficients becomes inaccurate when
+    the missingness changes.
 
     Parameters
     ----------
     inputs : {"mean", "mask"}, default="mean"
         "mean" uses the columns with missing values replaced by the column mean. "mask" adds the mask, which
-        fits the imputed constant of each column. This helps if the missingness is informative about the
-        target, and hurts when the missingness changes.
+        is equivalent to fitting the imputed value of each column. This helps if the missingness is
+        informative about the target, and hurts when the missingness changes.
     ridge : float, default=1e-6
         Penalty on the squared coefficients, per row. A larger value shrinks them towards zero; the default
         only makes problems with collinear columns, or more columns than rows, solvable. Logistic regression
@@ -33,7 +33,7 @@ class OLS(Method):
 
     See Also
     --------
-    DWR, SRDO : The same regression with learnt row weights.
+    DWR, SRDO : The same regression with fitted row weights.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class OLS(Method):
     """
 
     name: ClassVar[str] = "ols"
-    predictor: ClassVar[type[Predictor]] = LinearPredictor
+    predictor_class: ClassVar[type[Predictor]] = LinearPredictor
 
     def __init__(self, inputs: Literal["mean", "mask"] = "mean", ridge: float = 1e-6):
         self.inputs = inputs

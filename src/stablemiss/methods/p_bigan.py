@@ -1,4 +1,4 @@
-"""P-BiGAN: encoder and decoder trained on incomplete rows until a critic cannot distinguish their pairs.
+"""P-BiGAN: encoder and decoder, trained on incomplete rows so that a critic cannot distinguish their outputs.
 
 Li and Marlin, *Learning from irregularly-sampled time series: a missing data perspective*, 2020.
 
@@ -7,11 +7,11 @@ Li and Marlin, *Learning from irregularly-sampled time series: a missing data pe
     critic            min  −E D(real) + E D(generated) + penalty · E (‖∇D‖ − 1)²
     encoder, decoder  min   E D(real) − E D(generated) + λ · ‖m ⊙ (x − G(E(x ⊙ m)))‖²
 
-The target is one more column. Prediction: hide it, and average its decoded value G(E(·)) over draws of the
+The target is one more column. A prediction hides it and averages its decoded value G(E(·)) over draws of the
 code.
 
-Deviations: learning rate 1e-3; plain layers that read the mask; half of the labels hidden; the label weighs
-as much as all columns; constant λ; early stopping on validation rows.
+Deviations: learning rate 1e-3; plain layers that read the mask; half of the labels hidden; the label has as
+much weight as all columns; constant λ; early stopping on validation rows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ from stablemiss.base.method import Method, Predictor, check_at_least, check_widt
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.networks import MLP, draw_label_mask, label_columns, mean_over_draws, start_at_mean
+from stablemiss.networks import (
+    MLP,
+    draw_label_mask,
+    init_label_outputs_to_zero,
+    label_columns,
+    mean_over_draws,
+)
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
@@ -39,7 +45,7 @@ D_EMBEDDING = 64
 
 
 class PairCritic(nn.Module):
-    """Critic of pairs of an incomplete row and a code: embeds both, then maps both embeddings to a number.
+    """Critic: embeds an incomplete row and a code, and maps the two embeddings to a number.
 
     Parameters
     ----------
@@ -120,7 +126,7 @@ class PBiGANNet(nn.Module):
         self.encoder = MLP([d_row, *hidden, 2 * d_latent])
         self.decoder = MLP([d_latent, *reversed(hidden), width])
         self.critic = PairCritic(d_row, d_latent, d_critic)
-        start_at_mean(self.decoder, slice(d, width))
+        init_label_outputs_to_zero(self.decoder, slice(d, width))
         self.register_buffer("draws", torch.randn(n_draws, d_latent))
 
     def row(self, columns: Tensor, mask: Tensor) -> Tensor:
@@ -156,7 +162,7 @@ class PBiGANNet(nn.Module):
 class PBiGANPredictor(NetworkPredictor):
     """A trained `PBiGANNet`."""
 
-    kind = PBiGANNet
+    network_class = PBiGANNet
 
 
 class PBiGAN(Method):
@@ -216,7 +222,7 @@ class PBiGAN(Method):
     """
 
     name: ClassVar[str] = "p_bigan"
-    predictor: ClassVar[type[Predictor]] = PBiGANPredictor
+    predictor_class: ClassVar[type[Predictor]] = PBiGANPredictor
     space: ClassVar[Space] = {
         "d_latent": Choice(5, 10, 25, 50),
         "hidden": Choice((128,), (128, 128), (256, 256)),
@@ -224,8 +230,6 @@ class PBiGAN(Method):
         "learning_rate": Range(1e-4, 3e-3, log=True),
     }
 
-    # DEVIATION: learning_rate=1e-3, published 1e-4 for 2,000 epochs, because runs here last tens of epochs.
-    # It is lowered three times before the end.
     brief: ClassVar[Mapping[str, Any]] = {
         "d_latent": 4,
         "hidden": (32,),
@@ -235,6 +239,8 @@ class PBiGAN(Method):
         "max_epochs": 5,
     }
 
+    # DEVIATION: learning_rate=1e-3, published 1e-4 for 2,000 epochs, because runs here last tens of epochs.
+    # It is lowered up to three times.
     def __init__(
         self,
         d_latent: int = 25,
@@ -272,8 +278,8 @@ class PBiGAN(Method):
         device = to_device(self.device)
         with torch_randomness(rng):
             # DEVIATION: plain layers without inverse autoregressive flow, and the mask as an input, because
-            # rows of tables are simpler than images, and an encoder that does not read the mask takes missing
-            # values for averages.
+            # rows of tables are simpler than images, and an encoder that does not read the mask cannot
+            # distinguish missing values from average ones.
             network = PBiGANNet(
                 d=train.n_columns,
                 d_output=task.d_output,
@@ -286,9 +292,9 @@ class PBiGAN(Method):
             ).to(device)
 
         def pairs(batch: Rows) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-            """Real and generated pair of row and code; half of the rows of each hide their label."""
+            """Real and generated pairs of row and code; half of the rows have a hidden label."""
             labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the rows hide their label from the encoder, because in prediction all do.
+            # DEVIATION: half of the labels are hidden from the encoder, because in prediction all are.
             mask = torch.cat([batch.mask, draw_label_mask(labels)], dim=1)
             real = network.row(torch.cat([batch.values, labels], dim=1), mask)
             mean, scale = network.encode(real)
@@ -309,7 +315,7 @@ class PBiGAN(Method):
             decoded = network.decoder(real[1])
             columns, label = decoded[:, : train.n_columns], decoded[:, train.n_columns :]
             column_loss = (batch.mask * (batch.values - columns).square()).sum(dim=1) / train.n_columns
-            # DEVIATION: the label weighs as much as all columns together, including labels hidden from the
+            # DEVIATION: the label has as much weight as all columns together, even if it is hidden from the
             # encoder, because as one column of many it is hardly fitted.
             reconstruction = (batch.weight * (column_loss + task.row_loss(label, batch.target))).mean()
             # DEVIATION: λ is constant, because the published schedule keeps it at zero for 100 epochs, which
@@ -347,7 +353,7 @@ def gradient_penalty(
     real: tuple[Tensor, Tensor],
     generated: tuple[Tensor, Tensor],
 ) -> Tensor:
-    """Mean of (‖∇D‖ − 1)² at random points between real and generated pairs; norm over row and code.
+    """Mean of (‖∇D‖ − 1)² at random points between real and generated pairs; ∇ is over row and code.
 
     Examples
     --------

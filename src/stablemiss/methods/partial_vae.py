@@ -1,4 +1,4 @@
-"""Partial VAE: a variational autoencoder whose encoder takes any set of observed values, including the label.
+"""Partial VAE: a variational autoencoder whose encoder reads any set of observed values.
 
 Ma, Tschiatschek, Palla, Hernández-Lobato, Nowozin and Zhang, *EDDI: Efficient dynamic discovery of high-value
 information with partial VAE*, 2019; the "PNP" encoder.
@@ -7,7 +7,8 @@ information with partial VAE*, 2019; the "PNP" encoder.
 
     loss = KL(q ‖ N(0, I)) + Σ_d m_d (x_d − x̂_d)² / (2 noise)   over columns and label
 
-Prediction: encode the observed values without the label, and average the decoded label over draws of z.
+The label is one more column. A prediction encodes the observed values without the label and averages the
+decoded label over draws of z.
 
 Deviations: d_latent 40 and d_code 100; label_noise a tenth of noise; drop 0; the same draws for all rows;
 half of the labels hidden; no sigmoid; hidden labels in the loss; cross-entropy of classes; early stopping on
@@ -29,10 +30,10 @@ from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
     draw_label_mask,
+    init_label_outputs_to_zero,
     label_columns,
     mean_over_draws,
     predict_in_chunks,
-    start_at_mean,
 )
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -40,15 +41,16 @@ from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, adamw, to_device
 
-# Minimum variance: below it, the KL divergence is lost to rounding beside the reconstruction error.
+# Minimum of `noise` and `label_noise`. Below it, the KL divergence would be smaller than the rounding error
+# of the reconstruction loss.
 MIN_NOISE = 1e-12
 
 
 class PointNet(nn.Module):
-    """Code of a set of observed values: the sum of a common map of each value, independent of their order.
+    """Code of a set of observed values: a shared map is applied to each value, and the results are summed.
 
-    Value d is described by s_d = (x_d, x_d F_d, b_d) with trained F_d and b_d of its column. The code is
-    Σ_d m_d h(s_d), h(s) = relu(A s + a).
+    The value of column d is described by s_d = (x_d, x_d F_d, b_d), where F_d and b_d are trained for each
+    column. The code is Σ_d m_d h(s_d) with h(s) = relu(A s + a).
 
     Parameters
     ----------
@@ -77,9 +79,9 @@ class PointNet(nn.Module):
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         # A s_d + a = x_d (A₀ + A_F F_d) + (A_b b_d + a): two vectors per column, the same for all rows.
-        by_value, by_column, by_shift = self.map.weight.split([1, self.column.shape[1], 1], dim=1)
-        slope = by_value.T + self.column @ by_column.T
-        offset = self.shift @ by_shift.T + self.map.bias
+        value_weight, column_weight, shift_weight = self.map.weight.split([1, self.column.shape[1], 1], dim=1)
+        slope = value_weight.T + self.column @ column_weight.T
+        offset = self.shift @ shift_weight.T + self.map.bias
         codes = torch.addcmul(offset, values[:, :, None], slope).relu()
         return torch.einsum("nd,ndc->nc", mask, codes)
 
@@ -136,7 +138,7 @@ class PartialVAENet(nn.Module):
         self.cells = PointNet(d + d_output, d_column, d_code)
         self.to_latent = MLP([d_code, *encoder, 2 * d_latent])
         self.decoder = MLP([d_latent, *decoder, d + d_output])
-        start_at_mean(self.decoder, slice(d, None))
+        init_label_outputs_to_zero(self.decoder, slice(d, None))
         self.register_buffer("draws", torch.randn(n_draws, d_latent))
 
     def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -152,7 +154,8 @@ class PartialVAENet(nn.Module):
         return columns[..., : self.d], columns[..., self.d :]
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        # The values of a row in the encoder, and its draws in the decoder.
+        # The largest tensors per row: codes of the values in the encoder, and hidden units of the draws in
+        # the decoder.
         per_row = max((self.d + self.d_output) * self.d_code, len(self.draws) * self.max_width)
         return predict_in_chunks(self._predict, values, mask, per_row)
 
@@ -167,7 +170,7 @@ class PartialVAENet(nn.Module):
 class PartialVAEPredictor(NetworkPredictor):
     """A trained `PartialVAENet`."""
 
-    kind = PartialVAENet
+    network_class = PartialVAENet
 
 
 class PartialVAE(Method):
@@ -232,7 +235,7 @@ class PartialVAE(Method):
     """
 
     name: ClassVar[str] = "partial_vae"
-    predictor: ClassVar[type[Predictor]] = PartialVAEPredictor
+    predictor_class: ClassVar[type[Predictor]] = PartialVAEPredictor
     space: ClassVar[Space] = {
         "d_latent": Choice(5, 10, 20, 40),
         "d_code": Choice(20, 50, 100, 200),
@@ -242,11 +245,6 @@ class PartialVAE(Method):
         "learning_rate": Range(3e-4, 3e-3, log=True),
     }
 
-    # DEVIATION: d_latent=40 and d_code=100, published 10 and 20, because a code of length 20 cannot represent
-    # fifty columns, and dimensions of z that explain nothing cost little.
-    # DEVIATION: label_noise=0.002, a tenth of noise, published 0.02 for all columns, because the label as one
-    # column of many would have almost no weight.
-    # DEVIATION: drop=0, published 0.7, because it costs accuracy under the training masks.
     brief: ClassVar[Mapping[str, Any]] = {
         "d_latent": 4,
         "d_code": 20,
@@ -256,6 +254,11 @@ class PartialVAE(Method):
         "max_epochs": 8,
     }
 
+    # DEVIATION: d_latent=40 and d_code=100, published 10 and 20, because a code of length 20 cannot represent
+    # fifty columns, and dimensions of z that explain nothing cost little.
+    # DEVIATION: label_noise=0.002, a tenth of noise, published 0.02 for all columns, because the label as one
+    # column of many would have almost no weight.
+    # DEVIATION: drop=0, published 0.7, because dropping values costs accuracy under the training masks.
     def __init__(
         self,
         d_latent: int = 40,
@@ -314,7 +317,7 @@ class PartialVAE(Method):
             keep = self._keep(batch.mask)
             mask = batch.mask * keep
             labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the rows hide their label from the encoder, because in prediction all do.
+            # DEVIATION: half of the labels are hidden from the encoder, because in prediction all are.
             shown = draw_label_mask(labels)
             mean, log_variance = network.encode(
                 torch.cat([batch.values * mask, labels * shown], dim=1), torch.cat([mask, shown], dim=1)

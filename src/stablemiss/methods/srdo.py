@@ -2,12 +2,12 @@
 
 Shen, Cui, Zhang and Kuang, "Stable Learning via Sample Reweighting", AAAI 2020 (sample reweighted
 decorrelation operator). A classifier separates the rows x from rows x̃ in which each column was permuted
-independently; with p(x) its probability that a row is real,
+independently; with p(x) its probability that a row is original,
 
     w_i = (1 − p(x_i)) / p(x_i),        min over β   Σ_i w_i (y_i − x_iᵀβ)²
 
 Deviations: clipped probabilities of held-out rows, averaged over permutations; learning rate 3e-3; a ridge
-penalty. One more in `decorrelation/ratio.py`.
+penalty. One more is listed in `decorrelation/ratio.py`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class SRDO(Method):
     """Linear regression of mean-imputed columns with weights that make the columns independent.
 
     Collinear columns make the coefficients large and unstable, which amplifies any non-linear part of the
-    target. Under weights that make columns independent, each coefficient depends only on its own column.
-    Strongly dependent columns leave few effective rows.
+    target. Under weights that make columns independent, each coefficient depends only on its own column. If
+    columns are strongly dependent, the effective sample size is small.
 
     Parameters
     ----------
     classifier : {"mlp", "logistic"}, default="mlp"
-        Separates real from permuted rows. "mlp" is a small network as published; "logistic" is a logistic
+        Separates original from permuted rows. "mlp" is a small network as published; "logistic" is a logistic
         regression on columns, squares and products, which is fast for few columns.
     hidden : sequence of int, default=(100, 5)
         Widths of the hidden layers of the network. Wider layers capture more of the dependence and make the
@@ -51,7 +51,7 @@ class SRDO(Method):
         More folds fit each classifier to more rows and cost more. With 1, a single classifier predicts its
         own training rows, as published, except that "mlp" holds out a tenth of them for early stopping.
     learning_rate : float, default=3e-3
-        Step size of the network. A larger value learns faster and less reliably.
+        Learning rate of the network. A larger value trains faster and less reliably.
     max_epochs : int, default=500
         Maximum number of epochs of the network; it stops earlier when the loss of held-out rows stops
         falling.
@@ -63,7 +63,7 @@ class SRDO(Method):
     --------
     DWR : Weights that make columns uncorrelated.
     StableNet : Weights of each batch for the features of a network.
-    OLS : The same regression without learnt weights.
+    OLS : The same regression without fitted weights.
 
     Examples
     --------
@@ -78,7 +78,7 @@ class SRDO(Method):
     """
 
     name: ClassVar[str] = "srdo"
-    predictor: ClassVar[type[Predictor]] = LinearPredictor
+    predictor_class: ClassVar[type[Predictor]] = LinearPredictor
     space: ClassVar[Space] = {
         "hidden": Choice((5, 5), (100, 5), (100, 100)),
         "clip": Range(0.01, 0.4, log=True),
@@ -86,11 +86,11 @@ class SRDO(Method):
         "ridge": Range(1e-6, 1.0, log=True),
     }
 
+    brief: ClassVar[Mapping[str, Any]] = {"n_permutations": 1, "n_folds": 2}
+
     # DEVIATION: clipped probabilities of held-out rows, averaged over permutations, because a network that
     # overfits its rows gives nearly all the weight to a few uncertain ones.
     # DEVIATION: learning_rate=3e-3, published 1e-3, because it gave the same result in half the time.
-    brief: ClassVar[Mapping[str, Any]] = {"n_permutations": 1, "n_folds": 2}
-
     def __init__(
         self,
         classifier: Classifier = "mlp",
@@ -129,7 +129,7 @@ class SRDO(Method):
             self.n_permutations,
             self.n_folds,
         )
-        weight = decorrelator.weigh(
+        weight = decorrelator.learn_weights(
             inputs, rng=rng, weight=data.weight, groups=data.groups, progress=progress
         )
         # DEVIATION: a small ridge penalty and an intercept, because collinear columns have no unique

@@ -20,8 +20,9 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 
 Decorrelate = Literal["none", "intra", "inter", "full"]
-# PAPER: the intra-decorrelation of X and of M, and the inter-decorrelation of X and M.
-TERMS_OF: dict[str, tuple[str, ...]] = {
+# Terms of the dependence (see `stablemiss.decorrelation.Dependence`) for each value of `decorrelate`.
+# PAPER: intra-decorrelation within X and within M, and inter-decorrelation between X and M.
+DECORRELATION_TERMS: dict[str, tuple[str, ...]] = {
     "none": (),
     "intra": ("xx", "mm"),
     "inter": ("xm",),
@@ -35,9 +36,9 @@ class StableMiss(GeneratedRegression):
     """The predictor g(x ⊙ m; φ(m)), whose parameters a network φ generates from the mask.
 
     Each set of observed columns gets its own predictor. Similar masks get similar predictors, including masks
-    that did not occur in training. Before training, the rows can be weighted to make columns and mask bits
-    less dependent, so that φ does not rely on dependences that hold only in the training data. Training
-    always uses early stopping on validation rows; a large `patience` delays it.
+    that did not occur in training. Before training, the rows can be weighted to make columns and mask
+    indicators (1 = observed) less dependent, so that φ does not rely on dependences that hold only in the
+    training data. Training always uses early stopping on validation rows; a large `patience` delays it.
 
     Parameters
     ----------
@@ -57,11 +58,10 @@ class StableMiss(GeneratedRegression):
         If given, the parameters of g vary with the mask only in a subspace of this dimension. A higher rank
         is more flexible, None the most; a low rank makes a large g affordable.
     learning_rate : float, default=1e-3
-        Initial learning rate, lowered three times before the end. A larger value trains faster and less
-        reliably.
+        Initial learning rate, lowered up to three times. A larger value trains faster and less reliably.
     weight_decay : float, default=3.0
-        Weight decay of φ, which shrinks the predictors of all masks towards a common one (g itself is not
-        shrunk). A larger value overfits less; above about ten, masks are no longer distinguished.
+        Weight decay of φ. It shrinks the predictors of all masks towards a common predictor, which is not
+        shrunk itself. A larger value overfits less; above about ten, masks are no longer distinguished.
     batch_size : int, default=256
         Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. Tables with
         fewer than sixteen such batches get smaller ones, down to 32 rows.
@@ -73,8 +73,8 @@ class StableMiss(GeneratedRegression):
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     decorrelate : {"none", "intra", "inter", "full"}, default="none"
-        Dependences that the row weights lower: "intra", between columns and between mask bits; "inter",
-        between columns and mask bits; "full", both. "none" learns no weights.
+        Dependences that the row weights lower: "intra", between columns and between mask indicators; "inter",
+        between columns and mask indicators; "full", both. "none" learns no weights.
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured; see `stablemiss.decorrelation.dependence`.
     strength : float, default=0.25
@@ -106,14 +106,14 @@ class StableMiss(GeneratedRegression):
     # differs greatly between tables.
     space: ClassVar[Space] = {
         **GeneratedRegression.space,
-        "decorrelate": Choice(*TERMS_OF),
+        "decorrelate": Choice(*DECORRELATION_TERMS),
         "strength": Range(0.05, 0.8, log=True),
     }
 
-    # DEVIATION: decorrelate="none", because with early stopping the weights did not improve predictions.
-    # DEVIATION: form="weighted", because with the paper's covariances the weights hardly change.
     brief: ClassVar[Mapping[str, Any]] = {"learning_rate": 1e-2, "max_epochs": 15}
 
+    # DEVIATION: decorrelate="none", because with early stopping the weights did not improve predictions.
+    # DEVIATION: form="weighted", because with the paper's covariances the weights hardly change.
     def __init__(
         self,
         architecture: Literal["linear", "mlp"] = "linear",
@@ -150,18 +150,18 @@ class StableMiss(GeneratedRegression):
         self.strength = strength
         self.gamma = gamma
 
-    def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
-        if not isinstance(self.decorrelate, str) or self.decorrelate not in TERMS_OF:
-            choices = ", ".join(repr(name) for name in TERMS_OF)
+    def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
+        if not isinstance(self.decorrelate, str) or self.decorrelate not in DECORRELATION_TERMS:
+            choices = ", ".join(repr(name) for name in DECORRELATION_TERMS)
             raise ValueError(f"decorrelate must be one of {choices}; got {self.decorrelate!r}.")
         if self.form not in ("weighted", "paper"):
             raise ValueError(f"form must be 'weighted' or 'paper'; got {self.form!r}.")
-        terms = TERMS_OF[self.decorrelate]
+        terms = DECORRELATION_TERMS[self.decorrelate]
         if not terms:
             return None
         decorrelator = Decorrelator(
             terms, self.form, self.strength, self.gamma, batch_size=MAX_BATCH_SIZE, device=self.device
         )
-        return decorrelator.weigh(
+        return decorrelator.learn_weights(
             train.values, train.mask, rng=rng, weight=train.weight, groups=train.groups, progress=progress
         )

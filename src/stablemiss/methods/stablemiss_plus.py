@@ -1,7 +1,7 @@
-"""Our interpretation of StableMiss+: StableMiss with row weights learnt by optimal transport.
+"""StableMiss+: StableMiss with row weights fitted by optimal transport (our interpretation).
 
 Only the released code of the follow-up paper (ICASSP 2024) was available, and that code cannot decorrelate
-columns. This is our own variant of its idea; `stablemiss.decorrelation.transport` explains the difference.
+columns. This is our variant of its idea; `stablemiss.decorrelation.transport` explains the difference.
 
 Deviations: the whole weighting. More in `decorrelation/transport.py`, `base/generated.py` and
 `networks/hyper.py`.
@@ -57,8 +57,8 @@ class StableMissPlus(GeneratedRegression):
         Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
         1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
     n_directions : int, default=50
-        Number of random directions at a time. A larger value compares the distributions more precisely; the
-        cost is proportional.
+        Number of random directions drawn at a time. A larger value compares the distributions more precisely;
+        the cost is proportional.
 
     See Also
     --------
@@ -112,11 +112,12 @@ class StableMissPlus(GeneratedRegression):
         self.strength = strength
         self.n_directions = n_directions
 
-    def weigh(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting:
+    def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting:
         check_at_least(self, strength=0.0, n_directions=1)
-        # DEVIATION: a single distance to permuted columns along directions that mix columns and mask bits,
-        # because the released code compares each column separately, and permuting keeps the marginals.
+        # DEVIATION: a single distance to permuted columns along directions that mix columns and mask
+        # indicators, because the released code compares each column separately, and permuting a column does
+        # not change its marginal distribution.
         decorrelator = TransportDecorrelator(self.strength, self.n_directions, device=self.device)
-        return decorrelator.weigh(
+        return decorrelator.learn_weights(
             train.values, train.mask, rng=rng, weight=train.weight, groups=train.groups, progress=progress
         )

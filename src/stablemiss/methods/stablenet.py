@@ -1,4 +1,4 @@
-"""StableNet: the rows of each batch are weighted so that the features of the last layer are less dependent.
+"""StableNet: rows of each batch are weighted so that the inputs of the last layer are less dependent.
 
 Zhang, Cui, Xu, Zhou, He and Shen, "Deep Stable Learning for Out-Of-Distribution Generalization", CVPR 2021,
 applied to mean-imputed tables as in the comparison of Zhu et al., IJCAI 2023. For each batch with features f
@@ -27,7 +27,7 @@ from stablemiss.base.method import Method, Predictor, check_at_least, check_widt
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
-from stablemiss.decorrelation import BatchWeights, Memory
+from stablemiss.decorrelation import BatchDecorrelator, Memory
 from stablemiss.networks import MLP
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
@@ -83,9 +83,9 @@ class ImputedMLP(nn.Module):
 
 
 class StableNetPredictor(NetworkPredictor):
-    """The trained network, without the row weights and the memory of training."""
+    """The trained network; the row weights and the memory are used in training only."""
 
-    kind = ImputedMLP
+    network_class = ImputedMLP
 
 
 class StableNet(Method):
@@ -125,11 +125,11 @@ class StableNet(Method):
     alpha : float, default=0.9
         For "blend", the fraction of the old memory that is kept; closer to one it forgets more slowly.
     max_columns : int, default=128
-        Maximum number of features per batch; of more features, a random subset is drawn for each batch. A
+        Maximum number of features per batch. If there are more, a random subset is drawn for each batch. A
         larger value covers more pairs at once; the cost grows with its square.
     learning_rate : float, default=1e-2
-        Initial learning rate of the network, lowered three times before the end. A larger value trains faster
-        and less reliably.
+        Initial learning rate of the network, lowered up to three times. A larger value trains faster and less
+        reliably.
     weight_decay : float, default=1e-4
         Weight decay of the matrices. A larger value gives a smoother function.
     batch_size : int, default=128
@@ -147,7 +147,7 @@ class StableNet(Method):
     --------
     DWR : Weights of all rows that make columns uncorrelated.
     SRDO : Weights of all rows from a density ratio.
-    StableMiss : Weights of all rows that decorrelate columns and mask bits.
+    StableMiss : Weights of all rows that decorrelate columns and mask indicators.
 
     Examples
     --------
@@ -161,7 +161,7 @@ class StableNet(Method):
     """
 
     name: ClassVar[str] = "stablenet"
-    predictor: ClassVar[type[Predictor]] = StableNetPredictor
+    predictor_class: ClassVar[type[Predictor]] = StableNetPredictor
     space: ClassVar[Space] = {
         "hidden": Choice((), (128,), (512,), (128, 128), (512, 512), (128, 128, 128)),
         "lambda_p": Range(10.0, 300.0, log=True),
@@ -216,13 +216,13 @@ class StableNet(Method):
         with torch_randomness(rng):
             network = ImputedMLP(train.n_columns, self.hidden, task.d_output, self.use_mask).to(device)
         network.center.copy_(torch.from_numpy(train.column_means()))
-        # PAPER: weights are learnt for the features that the last layer reads.
+        # PAPER: weights are fitted for the features that the last layer reads.
         # DEVIATION: dependence within a column (between the codes of a category, or a column and its own mask
-        # bit) is ignored, because no weights can remove it.
+        # indicator) is ignored, because no weights can remove it.
         groups = np.arange(self.hidden[-1]) if self.hidden else np.tile(train.groups, 1 + self.use_mask)
         # DEVIATION: the memory is a queue by default, because the paper's blend averages different rows until
-        # all its rows are near the mean; together with these, even independent columns look dependent.
-        weigh = BatchWeights(
+        # all rows of the memory are near the mean, which makes even independent columns look dependent.
+        decorrelator = BatchDecorrelator(
             Memory(self.memory, self.n_memory, self.alpha),
             weight_rng,
             groups,
@@ -235,7 +235,7 @@ class StableNet(Method):
 
         def loss(batch: Rows) -> Tensor:
             features = network.features(batch.values, batch.mask)
-            share = weigh(features.detach(), batch.weight)
+            share = decorrelator(features.detach(), batch.weight)
             # PAPER: Σ softmax(v)_i loss_i.
             # DEVIATION: times the sample weight of the row, whose mean over all rows is one, because users
             # can give sample weights.

@@ -3,10 +3,10 @@
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
 from stablemiss.networks.latent import (
     draw_label_mask,
+    init_label_outputs_to_zero,
     label_columns,
     mean_over_draws,
     predict_in_chunks,
-    start_at_mean,
 )
 from stablemiss.networks.mlp import MLP
 
@@ -15,8 +15,8 @@ __all__ = [
     "GeneratedMLP",
     "ParameterGenerator",
     "draw_label_mask",
+    "init_label_outputs_to_zero",
     "label_columns",
     "mean_over_draws",
     "predict_in_chunks",
-    "start_at_mean",
 ]

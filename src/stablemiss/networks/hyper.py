@@ -1,4 +1,4 @@
-"""g(values; φ(mask)): a network g whose parameters a network φ generates for each row from its mask."""
+"""g(values; φ(mask)): a network g whose parameters are generated for each row by a network φ of its mask."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from stablemiss.networks.mlp import MLP
 
-# Initial effect of the mask on the generated parameters, relative to a default initialisation. A small value
-# gives all rows almost the same parameters at the start, so that differences between masks are trained.
-MASK_SCALE = 0.1
+# Initial weights of the last layer of φ, relative to the default initialisation. A small value gives all
+# masks almost the same parameters at the start, so that differences between masks come from training only.
+INITIAL_MASK_SCALE = 0.1
 
 
 class ParameterGenerator(nn.Module):
@@ -23,7 +23,7 @@ class ParameterGenerator(nn.Module):
     ----------
     d_mask : int
         Width of the mask.
-    start : (n_parameters,) tensor
+    init_parameters : (n_parameters,) tensor
         Initial parameters for every mask: the bias of the last layer of φ.
     hidden : sequence of int
         Widths of the hidden layers of φ; an empty sequence makes the parameters linear in the mask. Wider and
@@ -43,13 +43,14 @@ class ParameterGenerator(nn.Module):
 
     Examples
     --------
-    >>> ParameterGenerator(3, start=torch.zeros(20), hidden=[8], rank=2)(torch.ones(5, 3)).shape
+    >>> generator = ParameterGenerator(3, init_parameters=torch.zeros(20), hidden=[8], rank=2)
+    >>> generator(torch.ones(5, 3)).shape
     torch.Size([5, 20])
     """
 
-    def __init__(self, d_mask: int, start: Tensor, hidden: Sequence[int], rank: int | None = None):
+    def __init__(self, d_mask: int, init_parameters: Tensor, hidden: Sequence[int], rank: int | None = None):
         super().__init__()
-        n_parameters = len(start)
+        n_parameters = len(init_parameters)
         # PAPER: φ reads (1, m); here the constant is the bias of the first layer of φ.
         self.code = MLP([d_mask, *hidden, n_parameters if rank is None else rank])
         # DEVIATION: an optional low rank, because for a large g the last layer of φ has by far the most
@@ -57,8 +58,8 @@ class ParameterGenerator(nn.Module):
         self.expand = None if rank is None else nn.Linear(rank, n_parameters)
         last = self.expand or self.code.last
         with torch.no_grad():
-            last.weight.mul_(MASK_SCALE)
-            last.bias.copy_(start)
+            last.weight.mul_(INITIAL_MASK_SCALE)
+            last.bias.copy_(init_parameters)
 
     def forward(self, mask: Tensor) -> Tensor:
         code = self.code(mask)
@@ -98,11 +99,11 @@ class GeneratedMLP(nn.Module):
     def __init__(self, widths: Sequence[int], hidden: Sequence[int], rank: int | None = None):
         super().__init__()
         self.config = {"widths": tuple(widths), "hidden": tuple(hidden), "rank": rank}
-        # The first row of the matrix of each layer is its bias: g reads (1, x).
+        # The first row of each layer's matrix is its bias.
         self.shapes = [(d_in + 1, d_out) for d_in, d_out in pairwise(widths)]
-        self.phi = ParameterGenerator(widths[0], self._start(), hidden, rank)
+        self.phi = ParameterGenerator(widths[0], self._init_parameters(), hidden, rank)
 
-    def _start(self) -> Tensor:
+    def _init_parameters(self) -> Tensor:
         """Initial parameters: He initialisation for ReLU layers, and zero for the last layer."""
         layers = []
         for d_in, d_out in self.shapes[:-1]:

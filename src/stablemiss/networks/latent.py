@@ -1,4 +1,4 @@
-"""Parts of latent-variable networks: a code z explains a row, and the label is one more missing column."""
+"""Helpers for latent-variable networks: a latent code z describes a row, and the label is one more column."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def label_columns(target: Tensor, d_output: int) -> Tensor:
 
 
 def draw_label_mask(labels: Tensor) -> Tensor:
-    """Random mask (n, k) of `labels` (n, k), 1 = shown to the encoder, for about half of the rows.
+    """Random mask (n, k) of `labels` (n, k), 1 = shown to the encoder; about half of the rows are shown.
 
-    Labels are always available in training and never in prediction. An encoder that always saw them would
-    rely on them.
+    Labels are available in training but never in prediction. An encoder that always read them in training
+    would rely on them.
     """
     shown = (torch.rand(len(labels), 1, device=labels.device) < 0.5).to(labels)
     return shown.expand_as(labels)
@@ -40,7 +40,7 @@ def draw_label_mask(labels: Tensor) -> Tensor:
 def predict_in_chunks(
     predict: Callable[[Tensor, Tensor], Tensor], values: Tensor, mask: Tensor, elements_per_row: int
 ) -> Tensor:
-    """`predict(values, mask)` on few rows at a time, so that no tensor exceeds `MAX_ELEMENTS`.
+    """Call `predict(values, mask)` on chunks of rows, so that no tensor exceeds `MAX_ELEMENTS`.
 
     Parameters
     ----------
@@ -67,6 +67,7 @@ def mean_over_draws(labels: Tensor, weight: Tensor, is_classes: bool) -> Tensor:
     weight : (n, L)
         Sums to one over the draws.
     is_classes : bool
+        Whether the labels are classes.
     """
     if is_classes:
         labels = labels.softmax(dim=2)
@@ -74,14 +75,14 @@ def mean_over_draws(labels: Tensor, weight: Tensor, is_classes: bool) -> Tensor:
     return mean.clamp_min(1e-30).log() if is_classes else mean
 
 
-def start_at_mean(decoder: MLP, labels: slice) -> None:
-    """Initialise a decoder to predict zero, the mean of the labels, for every code.
+def init_label_outputs_to_zero(decoder: MLP, labels: slice) -> None:
+    """Initialise the label outputs of a decoder to zero, the mean of standardised labels.
 
     Parameters
     ----------
     decoder : MLP
     labels : slice
-        The outputs that hold the labels.
+        Position of the labels among the outputs.
     """
     with torch.no_grad():
         decoder.last.weight[labels] = 0.0

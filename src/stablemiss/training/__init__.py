@@ -2,13 +2,13 @@
 
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
-from stablemiss.training.loop import SMALL_STEP, Stage, Step, inner_loop, run_stages
+from stablemiss.training.loop import MIN_OPS_FOR_THREADS, Stage, Step, inner_loop, run_stages
 from stablemiss.training.optimisers import MakeOptimiser, adamw, one_cycle
-from stablemiss.training.rows import CHUNK, Rows, mean_loss, to_device
+from stablemiss.training.rows import CHUNK_SIZE, Rows, mean_loss, to_device
 
 __all__ = [
-    "CHUNK",
-    "SMALL_STEP",
+    "CHUNK_SIZE",
+    "MIN_OPS_FOR_THREADS",
     "EarlyStopping",
     "History",
     "MakeOptimiser",

@@ -14,7 +14,7 @@ class EarlyStopping:
         The module whose parameters and buffers are copied and restored.
     patience : int
         Number of epochs without a better score after which training should stop. A larger value finds late
-        improvements and costs time; it never makes the kept validation score worse.
+        improvements and takes longer; it never makes the best validation score worse.
 
     Attributes
     ----------

@@ -1,10 +1,10 @@
-"""The training loop: stages run one after the other, and each stage runs its steps in turn.
+"""The training loop: stages run one after the other, and each stage runs its steps on each batch.
 
 - An ordinary fit is one stage with one step.
 - Alternating updates (a critic on every batch, a generator on every fifth) are one stage with two steps.
 - Fitting row weights and then the predictor takes two stages.
-- Full-batch optimisation is a stage without rows, or one whose batch size is the number of rows.
-- A small problem solved inside the loss of each batch calls `inner_loop`.
+- Full-batch optimisation is a stage without rows, or a stage whose batch size is the number of rows.
+- A loss that solves a small optimisation problem for each batch calls `inner_loop`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from stablemiss.training.history import History
 from stablemiss.training.optimisers import MakeOptimiser
 from stablemiss.training.rows import Rows
 
-# Factor of the learning rates when training is out of patience.
+# Factor by which the learning rates are multiplied when training is out of patience.
 LR_FACTOR = 0.3
-# Number of multiplications per step below which a second thread saves little time.
-SMALL_STEP = 2**26
+# Steps with fewer multiplications use a single thread, because more threads would save little time.
+MIN_OPS_FOR_THREADS = 2**26
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Step:
         Function from a batch (`Rows`) to a scalar tensor; in a stage without rows it takes no argument. It
         may draw from torch's global generators, which `run_stages` seeds.
     parameters : sequence of tensors
-        Parameters updated by this step. Other tensors that the loss depends on get no gradient.
+        Parameters updated by this step. No gradients are computed for other tensors.
     optimiser : callable
         Function from parameters to a torch optimiser, such as ``adamw(1e-3)`` or
         ``partial(torch.optim.SGD, lr=1.0)``.
@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Stage:
-    """Epochs of steps on the same rows, with early stopping on a validation score.
+    """One stage of training: epochs of steps on the same rows, with early stopping on a validation score.
 
     Attributes
     ----------
@@ -74,12 +74,12 @@ class Stage:
     steps : sequence of Step
         Run in this order on each batch.
     score : callable
-        Function without arguments that returns the validation score, lower is better; called without
-        gradients. It is required because overfitting to incomplete data costs as much accuracy as the
-        effects under study.
+        Function without arguments that returns the validation score, lower is better; called under
+        `torch.no_grad`. It is required, because without early stopping overfitting hides the differences
+        between methods.
     rows : Rows, default=None
-        Training rows, shuffled in each pass. None for a problem without mini-batches: a pass is then a
-        single call of each loss, without argument.
+        Training rows, shuffled in each pass. None for a problem without mini-batches: each loss is then
+        called once per pass, without arguments.
     batch_size : int, default=256
         Maximum number of rows in a batch. A larger value gives faster epochs with fewer, less noisy steps.
     max_epochs : int, default=100
@@ -90,11 +90,11 @@ class Stage:
         How often the learning rates are lowered, continuing from the best parameters, before training ends.
         More reductions find a better optimum and take longer; 0 ends training when patience runs out.
     min_batches : int, default=1
-        Minimum number of batches per epoch: an epoch makes as many passes over the rows as it needs. Raise it
-        where a pass has few batches (small tables, full batches), so that the score is computed less often.
+        Minimum number of batches per epoch; an epoch makes several passes over the rows if necessary. Raise
+        it if a pass has few batches (small tables, full batches), so that the score is computed less often.
     schedule : callable, default=None
-        Function from the fraction of the stage's batches completed, 0 to 1, to a factor of the learning
-        rates.
+        Function from the completed fraction of the stage's batches, 0 to 1, to the factor by which the
+        learning rates are multiplied.
     n_threads : int, default=None
         Number of CPU threads. One thread is best for steps of about a millisecond, see `torch_threads`. None
         uses torch's setting, which is best for longer steps.
@@ -119,7 +119,7 @@ class Stage:
         return 1 if self.rows is None else self.rows.n_batches(self.batch_size)
 
     def batches(self, rng: Rng) -> Iterator[tuple[Rows, ...]]:
-        """The arguments of the losses for each batch of one pass."""
+        """Positional arguments of the losses, for each batch of one pass."""
         if self.rows is None:
             yield ()
         else:
@@ -131,9 +131,9 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[Hi
     """Run the stages one after the other; afterwards every module has the parameters of its best epoch.
 
     A loss or score that is not finite is treated like running out of patience: the best parameters are
-    restored and the learning rates lowered. If no reduction is left, training ends. It ends with a warning if
-    the score had improved before, because the good epochs are still useful, and with an error if it had not,
-    because an untrained module must not be taken for a trained one.
+    restored and the learning rates are lowered. If no reduction is left, training ends: with a warning if an
+    earlier epoch improved the score, because its parameters are still useful, and otherwise with an error,
+    because the module is not trained.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[Hi
 def inner_loop(
     loss: Callable[[], Tensor], parameters: Sequence[Tensor], optimiser: MakeOptimiser, n_steps: int
 ) -> None:
-    """Run optimiser steps on a small problem, such as the row weights of one batch inside its loss.
+    """Run optimiser steps on a small problem inside a loss, such as learning the row weights of one batch.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def inner_loop(
 
 
 class _Updater:
-    """Applies gradient steps to its parameters.
+    """Applies optimiser steps to a list of parameters.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class _Updater:
 
     def step(self, loss: Tensor) -> None:
         """Update the parameters once with the gradient of `loss`."""
-        # Not loss.backward(), which would leave gradients on the parameters of other steps.
+        # loss.backward() would also accumulate gradients on the parameters of other steps.
         gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         for parameter, gradient in zip(self.parameters, gradients, strict=True):
             parameter.grad = gradient
@@ -288,7 +288,7 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
 
 
 def _make_updaters(stage: Stage, n_reductions: int) -> list[_Updater]:
-    """One updater per step. Optimisers are new, because the moments of earlier steps may be misleading."""
+    """One updater per step, with new optimisers: after restoring parameters, old moments do not apply."""
     lr_factor = LR_FACTOR**n_reductions
     return [_Updater(step.parameters, step.optimiser, step.clip, lr_factor) for step in stage.steps]
 

@@ -49,7 +49,7 @@ def adamw(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> MakeOptimis
 
 
 def one_cycle(fraction: float, warm_up: float = 0.15) -> float:
-    """Factor of the learning rate: linear warm-up, then cosine decay to zero.
+    """Learning-rate schedule: the factor rises linearly to one, then decays to zero along a cosine.
 
     Parameters
     ----------

@@ -12,8 +12,8 @@ from torch import Tensor
 from stablemiss.data import MaskedData
 from stablemiss.seeding import Rng
 
-# Number of rows processed at a time where no gradients are needed.
-CHUNK = 1024
+# Number of rows processed at a time when no gradients are needed.
+CHUNK_SIZE = 1024
 
 
 def to_device(name: str) -> torch.device:
@@ -43,8 +43,8 @@ def to_device(name: str) -> torch.device:
 class Rows:
     """`MaskedData` in single precision on one device.
 
-    All rows are on the device at once and a batch is a selection of them. For tables this is much faster
-    than collating single rows.
+    All rows are kept on the device, and a batch selects some of them by index. For tables this is much faster
+    than a DataLoader that collates single rows.
 
     Attributes
     ----------
@@ -93,8 +93,7 @@ class Rows:
     def batches(self, size: int, rng: Rng | None = None) -> Iterator[Rows]:
         """Split all rows into batches of at most `size` rows whose sizes differ by at most one.
 
-        Batch sizes are even because a last batch of one or two rows would move the parameters as far as a
-        full batch does.
+        With a small last batch, one or two rows would change the parameters as much as a full batch does.
 
         Parameters
         ----------
@@ -129,6 +128,6 @@ def mean_loss(row_loss: Callable[[Rows], Tensor], rows: Rows) -> float:
     """
     total = 0.0
     with torch.no_grad():
-        for chunk in rows.batches(CHUNK):
+        for chunk in rows.batches(CHUNK_SIZE):
             total += float((row_loss(chunk) * chunk.weight).sum(dtype=torch.float64))
     return total / float(rows.weight.sum(dtype=torch.float64))

@@ -192,7 +192,7 @@ def _suggest(trial: optuna.Trial, name: str, domain: Range | Choice) -> Any:
     if isinstance(domain, Choice):
         label = trial.suggest_categorical(name, [repr(value) for value in domain.values])
         return _from_label(domain, label)
-    if domain.is_whole:
+    if domain.is_integer:
         return trial.suggest_int(name, int(domain.low), int(domain.high), log=domain.log)
     return trial.suggest_float(name, domain.low, domain.high, log=domain.log)
 
@@ -201,7 +201,7 @@ def _to_label(domain: Range | Choice, value: Any) -> Any:
     """Convert a value for storage; choices become text, because they may be tuples."""
     if isinstance(domain, Choice):
         return repr(domain.values[domain.values.index(to_tuples(value))])
-    return int(value) if domain.is_whole else float(value)
+    return int(value) if domain.is_integer else float(value)
 
 
 def _from_label(domain: Range | Choice, label: Any) -> Any:

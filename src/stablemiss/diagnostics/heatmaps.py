@@ -81,7 +81,7 @@ def draw_matrices(names: Sequence[str], matrices: Mapping[str, Floats]) -> Figur
 
 
 def _mark_blocks(axes: Axes, names: Sequence[str]) -> None:
-    """Label columns below and on the left, and the blocks of columns and mask bits above and on the right."""
+    """Label the columns below and on the left, and the two blocks above and on the right."""
     d = len(names)
     ticks = np.arange(2 * d) if d <= MAX_NAMED_COLUMNS else np.empty(0)
     labels = [_shorten(name) for name in [*names, *names][: len(ticks)]]
@@ -91,8 +91,8 @@ def _mark_blocks(axes: Axes, names: Sequence[str]) -> None:
         line(d - 0.5, color="white", linewidth=2.5)
     middles = [(d - 1) / 2, d + (d - 1) / 2]
     top, right = axes.secondary_xaxis("top"), axes.secondary_yaxis("right")
-    top.set_xticks(middles, ["columns", "mask bits"])
-    right.set_yticks(middles, ["columns", "mask bits"], rotation=270, va="center")
+    top.set_xticks(middles, ["columns", "mask indicators"])
+    right.set_yticks(middles, ["columns", "mask indicators"], rotation=270, va="center")
     for edge in (top, right):
         edge.tick_params(length=0)
         edge.spines[:].set_visible(False)

@@ -7,8 +7,8 @@ import matplotlib
 import numpy as np
 import pytest
 
-from stablemiss.diagnostics import picture
-from stablemiss.diagnostics.picture import MAX_NAMED_COLUMNS, draw_matrices
+from stablemiss.diagnostics import heatmaps
+from stablemiss.diagnostics.heatmaps import MAX_NAMED_COLUMNS, draw_matrices
 
 
 def random_matrix(d, seed=0):
@@ -63,7 +63,7 @@ def test_blocks_are_labelled_but_many_columns_are_not():
     figure = draw_matrices(names(MAX_NAMED_COLUMNS + 1), {"a": random_matrix(MAX_NAMED_COLUMNS + 1)})
     assert figure.axes[0].get_xticklabels() == []
     blocks = [[label.get_text() for label in edge.get_xticklabels()] for edge in figure.axes[0].child_axes]
-    assert ["columns", "mask bits"] in blocks
+    assert ["columns", "mask indicators"] in blocks
 
 
 def test_global_plot_settings_do_not_change():
@@ -74,7 +74,7 @@ def test_global_plot_settings_do_not_change():
 
 def test_without_matplotlib_the_error_names_the_package_to_install(monkeypatch):
     monkeypatch.setattr(
-        picture, "find_spec", lambda name: None if name == "matplotlib" else util.find_spec(name)
+        heatmaps, "find_spec", lambda name: None if name == "matplotlib" else util.find_spec(name)
     )
     with pytest.raises(ModuleNotFoundError, match=r"pip install .stablemiss\[report\]"):
         draw_matrices(names(1), {"a": random_matrix(1)})
