@@ -1,8 +1,8 @@
 """Speed of the dependence and its gradient, compared with plain matrix products in the same run.
 
 Prints, for both forms, the time of one loss with its gradient as a ratio to that of the same multiplications
-in `torch.mm` (ZᵀZ, then Z times the result, where Z has a column for every feature and mask indicator and one of
-ones) for growing numbers of rows, and the time and peak memory for wide tables.
+in `torch.mm` (ZᵀZ, then Z times the result, where Z has a column for every feature and mask indicator and a
+column of ones) for growing numbers of rows, and the time and peak memory for wide tables.
 
     python benchmarks/decorrelation.py [--seed 0] [--wide]
 """
