@@ -35,3 +35,13 @@ def test_a_report_that_cannot_be_written_gives_an_error_before_the_first_fit(err
     monkeypatch.setattr("stablemiss.experiments.reproduce.run_demo", never)
     monkeypatch.setattr("stablemiss.report.page.find_spec", lambda name: None)
     assert 'pip install "stablemiss[report]"' in error_of("demo")
+
+
+def test_the_exit_code_is_1_if_a_method_failed(run, monkeypatch):
+    def fail(*_):
+        raise ArithmeticError("no luck")
+
+    monkeypatch.setattr("stablemiss.methods.ols.OLS.fit", fail)
+    result = run("demo", "--rows", 100)
+    assert result.exit_code == 1
+    assert "failed: OLS, instance 0: ArithmeticError: no luck" in result.stdout

@@ -88,3 +88,8 @@ def test_the_optimal_predictor_has_the_smallest_error(mechanism):
             )
         ]
         assert errors == sorted(errors)
+
+
+def test_an_unknown_dataset_raises():
+    with pytest.raises(ValueError, match="gaussian_mix, house_sales; got 'mnist'"):
+        problem(dataset="mnist")

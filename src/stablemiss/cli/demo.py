@@ -59,6 +59,9 @@ def demo(
         from stablemiss.report.terminal import print_comparison
 
         budget, records = run_demo(table, seed, rows, TimedProgress())
-        print_comparison(compare(table, records, budget))
+        comparison = compare(table, records, budget)
+        print_comparison(comparison)
         write_page(render_page(records, budget, demo=table), output)
         typer.echo(f"Report: {output}")
+        if comparison.failures:
+            raise typer.Exit(code=1)

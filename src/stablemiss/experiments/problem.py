@@ -16,6 +16,7 @@ from stablemiss.datasets import (
     make_gaussian_mix,
 )
 from stablemiss.evaluation import TestSets
+from stablemiss.experiments.tables import DATA_TITLES
 from stablemiss.missingness import MECHANISMS
 from stablemiss.seeding import Rng
 
@@ -58,8 +59,10 @@ def draw_problem(run: Run) -> Problem:
         X, y = population.draw(budget.n_rows, rng)
         X_test, y_test = population.draw(budget.n_test_rows, test_rng)
         validation_fraction = SYNTHETIC_VALIDATION_FRACTION
-    else:
+    elif run.dataset == "house_sales":
         X, y, X_test, y_test = _split_house_sales(rng, budget.n_real_rows)
+    else:
+        raise ValueError(f"dataset must be one of {', '.join(DATA_TITLES)}; got {run.dataset!r}.")
     names = list(dict.fromkeys([run.mechanism, *(test.mechanism for test in run.tests)]))
     mechanisms = {
         name: MECHANISMS[name](run.level).fit(
