@@ -41,6 +41,7 @@ def test_the_exit_code_is_1_if_a_method_failed(run, monkeypatch):
     def fail(*_):
         raise ArithmeticError("no luck")
 
+    monkeypatch.setattr("stablemiss.experiments.tables._DEMO_METHODS", ("ols",))
     monkeypatch.setattr("stablemiss.methods.ols.OLS.fit", fail)
     result = run("demo", "--rows", 100)
     assert result.exit_code == 1
