@@ -14,9 +14,10 @@ from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression, task_from_state
 
 KINDS = ["regression", "multi-output", "binary", "three classes"]
-# For facts about the rows and their weights, which methods treat alike for one target and several, and for
-# two classes and more.
-BOTH_TASKS = pytest.mark.parametrize("kind", ["regression", "three classes"])
+# For facts about the rows and their weights, which most methods treat alike for one target and several, and
+# for two classes and more: the other two kinds are in the slow suite.
+SLOW_KINDS = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("multi-output", "binary")]
+BOTH_TASKS = pytest.mark.parametrize("kind", ["regression", "three classes", *SLOW_KINDS])
 
 
 def in_one_process(names):
@@ -210,7 +211,7 @@ def test_a_predictor_rebuilt_from_its_state_predicts_bit_identically(method, kin
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 1), (5, 4), (8, 12)])
-@pytest.mark.parametrize("kind", ["multi-output", "three classes"])
+@BOTH_TASKS
 def test_one_column_few_rows_and_more_columns_than_rows_are_accepted(method, kind, n, d):
     data, task = draw(kind, n=n, d=d)
     outputs = predict(fit(method, data, task), data)

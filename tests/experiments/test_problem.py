@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stablemiss.datasets import load_house_sales
+from stablemiss.datasets import load_house_sales, make_gaussian_mix
 from stablemiss.datasets.house import DOLLARS_PER_UNIT
 from stablemiss.evaluation import TestSetting
 from stablemiss.experiments import problem as module
-from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.budgets import BUDGETS, demo_budget
 from stablemiss.experiments.problem import draw_problem
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import TABLES
-from stablemiss.missingness import LEVELS
+from stablemiss.missingness import LEVELS, MAR
 
 QUICK = BUDGETS["quick"]
 TESTS = tuple(TestSetting(name, level) for name in ("mar", "mcar_window") for level in LEVELS)
@@ -93,3 +93,17 @@ def test_the_optimal_predictor_has_the_smallest_error(mechanism):
 def test_an_unknown_dataset_raises():
     with pytest.raises(ValueError, match="gaussian_mix, house_sales; got 'mnist'"):
         problem(dataset="mnist")
+
+
+def test_one_generator_draws_rows_mechanism_and_masks_of_the_demo():
+    """The numbers in the README depend on this order of draws."""
+    drawn = draw_problem(Run(demo_budget(seed=3, rows=200), "gaussian_mix", "mar", 0.1, 0, "ols", TESTS[:1]))
+    train_seed, test_seed, mask_seed = np.random.SeedSequence(3).spawn(3)
+    rng, population = np.random.default_rng(train_seed), make_gaussian_mix(50, random_state=3)
+    X, y = population.draw(200, rng)
+    mechanism = MAR(0.1).fit(X, rng)
+    np.testing.assert_array_equal(drawn.X, mechanism.hide(X, rng))
+    np.testing.assert_array_equal(drawn.y, y)
+    X_test, _ = population.draw(100, np.random.default_rng(test_seed))
+    masked = mechanism.hide(X_test, np.random.default_rng(mask_seed))
+    np.testing.assert_array_equal(drawn.tests.X[TESTS[0]], masked)

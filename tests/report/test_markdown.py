@@ -43,7 +43,8 @@ def test_the_overview_has_the_mean_share_of_every_table(complete):
 def test_head_to_head_results_count_columns_and_clear_differences(two_instances):
     lines = to_markdown(two_instances, BUDGETS["standard"]).splitlines()
     # In each instance the RMSE of OLS is 20 lower, 30 higher and 30 higher than that of StableMiss.
-    assert "| OLS | 2 of 3 | 0 | 0 | 1 |" in lines or "| OLS | 2 of 3 | 1 | 0 | 0 |" in lines
+    # The mean increases of 2.13% and 2.17% are alike, so the difference is clear.
+    assert "| OLS | 2 of 3 | 1 | 0 | 0 |" in lines
 
 
 def test_settings_are_escaped(stored):
