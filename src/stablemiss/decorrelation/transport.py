@@ -33,8 +33,8 @@ from stablemiss.seeding import Rng
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
-# Steps on the same directions and permutation. New ones have to be sorted, which costs as much as ten steps,
-# but twenty steps on the same fifty directions would overfit them.
+# Steps on the same directions and permutation. After a new draw the projections have to be sorted. This costs
+# as much as ten steps, but twenty steps on the same fifty directions would overfit them.
 STEPS_PER_EPOCH = 5
 # Number of draws over which the critical γ is averaged, because that of a single draw is mostly noise.
 CRITICAL_DRAWS = 10
@@ -231,8 +231,8 @@ class TransportDecorrelator:
 
         def score() -> float:
             nonlocal loss_measure
-            # The distance to a single permuted sample could be lowered by fitting its noise. With a new
-            # permutation in each epoch, it is lowest if the weighted columns are independent.
+            # Called once per epoch, so a new permutation and new directions for the loss are drawn here. The
+            # distance to a single permuted sample could be lowered by fitting its noise.
             loss_measure = draw_measure(rng)
             return float(objective(weights, score_measure))
 
