@@ -251,10 +251,10 @@ class BatchDecorrelator:
         dependence = ChannelDependence(with_memory, groups)
 
         def loss() -> Tensor:
-            weight = self.memory.append_logits(logits + log_weight).softmax(dim=0)
+            normalised = self.memory.append_logits(logits + log_weight).softmax(dim=0)
             # PAPER: λ_p divides the dependence; its random features are new in each step.
             drawn = RandomFeatures.draw(width, self.q, self.rng)
-            return dependence(weight, drawn) / self.lambda_p + logits.softmax(dim=0).square().sum()
+            return dependence(normalised, drawn) / self.lambda_p + logits.softmax(dim=0).square().sum()
 
         # PAPER: a tenth of the learning rate in the second half, which starts without momentum.
         n_second = self.n_steps // 2

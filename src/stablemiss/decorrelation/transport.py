@@ -63,13 +63,13 @@ class SlicedDistance:
         self.gap = position.diff(dim=1)  # (J, n + k - 1)
         ranks = torch.arange(position.shape[1], device=projected.device).expand_as(self.order)
         self.rank = torch.empty_like(self.order).scatter_(1, self.order, ranks)[:, : self.n].contiguous()
-        self.reference_share = torch.full((k,), -1 / k, dtype=projected.dtype, device=projected.device)
+        self.reference_fraction = torch.full((k,), -1 / k, dtype=projected.dtype, device=projected.device)
 
     def __call__(self, weight: Tensor) -> tuple[dict[str, float], Tensor]:
         """The distance, and its gradient (n,) with respect to the weights (n,) of mean one."""
-        shares = torch.cat([weight.detach() / self.n, self.reference_share])
+        fractions = torch.cat([weight.detach() / self.n, self.reference_fraction])
         # Difference of the two distribution functions in each gap between neighbouring points.
-        difference = shares[self.order].cumsum(dim=1)[:, :-1]
+        difference = fractions[self.order].cumsum(dim=1)[:, :-1]
         slope = self.gap * difference.sign()
         # The weight of a row raises the distribution function in all gaps to the right of the row.
         left = pad(slope.cumsum(dim=1), (1, 0))
