@@ -35,7 +35,7 @@ def open_store(name: str) -> Store:
     return Store(folder / f"{name}.jsonl")
 
 
-def run_missing(
+def run_pending(
     store: Store,
     jobs: Iterable[Job],
     to_key: Callable[[Job], str],

@@ -2,7 +2,7 @@
 
 The first table shows King County house sales under the mechanism "train" of the shift suite (17,290 rows,
 18 columns; a synthetic table of that shape if STABLEMISS_DATA is not set), with times as ratios to LightGBM
-with early stopping in the same repeat. Processor time excludes other processes. The second table shows
+with early stopping in the same repeat. CPU time excludes other processes. The second table shows
 synthetic tables of 18 columns and growing numbers of rows. Each fit runs in a new process. The memory of a
 fit is the peak memory of the process minus its memory after imports; it includes the table. The limit is
 four times the size of the table plus 1 GiB.
@@ -21,7 +21,7 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import in_new_process, make_parser, open_store, run_missing, write_docs
+from common import in_new_process, make_parser, open_store, run_pending, write_docs
 
 from stablemiss import AnyMaskRegressor, MissingRegressor
 from stablemiss.data import Floats
@@ -55,7 +55,7 @@ class Job(NamedTuple):
 
     def record(self, **fields: Any) -> Record:
         return Record(
-            suite="cost",
+            experiment="cost",
             dataset=f"{self.table} {self.n_rows}",
             mechanism="train",
             level=None,
@@ -98,9 +98,9 @@ def measure(job: Job, folder: str) -> Record:
     model = MODELS[job.model](job.repeat)
     after_imports = peak_memory()
     X, y = np.load(f"{folder}/X.npy"), np.load(f"{folder}/y.npy")
-    start, start_processor = perf_counter(), process_time()
+    start, start_cpu = perf_counter(), process_time()
     model.fit(X, y)
-    fit_seconds, processor_seconds = perf_counter() - start, process_time() - start_processor
+    fit_seconds, cpu_seconds = perf_counter() - start, process_time() - start_cpu
     fit_memory = peak_memory() - after_imports
     new = np.load(f"{folder}/new.npy")
     single_rows = [seconds_to_predict(model, new[row : row + 1]) for row in range(50)]
@@ -112,7 +112,7 @@ def measure(job: Job, folder: str) -> Record:
         peak_memory=fit_memory,
         config=describe(model),
         extra={
-            "fit_work_seconds": processor_seconds,
+            "fit_work_seconds": cpu_seconds,
             "row_seconds": float(np.median(single_rows)),
             "table_memory": X.nbytes,
             "n_cpus": os.cpu_count(),
@@ -149,16 +149,16 @@ def compare_with_lightgbm(records: list[Record]) -> str:
         if not pairs:
             continue
         fit = np.median([ours.fit_seconds / light.fit_seconds for ours, light in pairs])
-        processor = np.median(
+        cpu = np.median(
             [ours.extra["fit_work_seconds"] / light.extra["fit_work_seconds"] for ours, light in pairs]
         )
         predict = np.median([ours.predict_seconds / light.predict_seconds for ours, light in pairs])
         one_row = 1000 * np.median([ours.extra["row_seconds"] for ours, _ in pairs])
-        times = [f"{len(pairs)}", f"{fit:.1f}×", f"{processor:.1f}×", f"{predict:.1f}×", f"{one_row:.1f} ms"]
+        times = [f"{len(pairs)}", f"{fit:.1f}×", f"{cpu:.1f}×", f"{predict:.1f}×", f"{one_row:.1f} ms"]
         rows.append(
             [model, *times, memory(max((ours for ours, _ in pairs), key=lambda one: one.peak_memory))]
         )
-    header = ["model", "repeats", "fit", "its processor time", f"predict {N_PREDICTED:,} rows", "one row"]
+    header = ["model", "repeats", "fit", "CPU time of fit", f"predict {N_PREDICTED:,} rows", "one row"]
     return markdown_table([*header, "memory of fit (limit)"], rows)
 
 
@@ -175,7 +175,7 @@ def by_rows(records: list[Record]) -> str:
         ]
         for one in sorted(records, key=lambda one: (one.label, one.n_rows, one.instance))
     ]
-    return markdown_table(["model", "rows", "fit", "processor time per row", "memory of fit (limit)"], rows)
+    return markdown_table(["model", "rows", "fit", "CPU time per row", "memory of fit (limit)"], rows)
 
 
 def memory(record: Record) -> str:
@@ -194,7 +194,7 @@ def main() -> None:
     jobs = [Job(HOUSE, HOUSE_ROWS, model, n) for n in range(options.repeats) for model in options.models]
     jobs += [Job(SYNTHETIC, n_rows, model, 0) for n_rows in options.rows for model in options.models]
     if not options.only_print:
-        run_missing(STORE, jobs, lambda job: job.record().key, run, again=options.again)
+        run_pending(STORE, jobs, lambda job: job.record().key, run, again=options.again)
     text = f"{compare_with_lightgbm(STORE.records())}\n\n{by_rows(STORE.records())}"
     print(f"\n{text}")
     write_docs("docs/methods/anymask.md", "cost", text)

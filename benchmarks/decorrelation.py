@@ -67,7 +67,7 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, float32, {Q} features per column")
     print("\none loss with its gradient")
-    print(f"{'rows':>8} {'columns':>8} {'form':>9} {'ms':>8} {'µs a row':>9} {'to mm':>7}")
+    print(f"{'rows':>8} {'columns':>8} {'form':>9} {'ms':>8} {'µs a row':>9} {'× torch.mm':>10}")
     sizes = [(n, 50) for n in (4096, 16384, 65536, 262144)]
     for n, d in sizes:
         for form in ("weighted", "paper"):
@@ -77,7 +77,7 @@ def main() -> None:
             ours = seconds(lambda measure=dependence, weight=weight: measure(weight), repeats)
             reference = seconds(matrix_products(n, d), repeats)
             line = f"{n:>8} {d:>8} {form:>9} {ours * 1e3:>8.1f} {ours / n * 1e6:>9.2f}"
-            print(f"{line} {ours / reference:>6.2f}×", flush=True)
+            print(f"{line} {ours / reference:>10.2f}", flush=True)
     print("\ncomplete computation of the weights, 128 columns at a time")
     for n, d in [(16384, 50), (8192, 784)]:
         values, mask = make_table(n, d, options.seed)
@@ -85,8 +85,10 @@ def main() -> None:
         result = Decorrelator().learn_weights(
             values.numpy(), mask.numpy(), rng=np.random.default_rng(options.seed)
         )
-        share = result.effective_rows / n
-        print(f"{n:>8} {d:>8} {time.perf_counter() - start:>8.1f} s, effective rows {share:.0%}", flush=True)
+        effective = result.effective_rows / n
+        print(
+            f"{n:>8} {d:>8} {time.perf_counter() - start:>8.1f} s, effective rows {effective:.0%}", flush=True
+        )
     if not options.wide:
         return
     print("\nwide tables: one loss with its gradient over all pairs of columns")

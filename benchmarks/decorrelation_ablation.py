@@ -1,10 +1,10 @@
 """Do decorrelating row weights help? Gaussian-Mix, MAR, trained at 10% missing (the paper's Figure 2).
 
 Fits StableMiss with each setting of the row weights to the same instances, with the same initial network
-and early stopping, and scores it three ways: on rows of the training mechanism; on such rows with further
-values masked at random (re-masked, which needs no knowledge of the test mechanism and may therefore choose
-a default); and at nine test levels against the exact Bayes predictor. Each record is stored as soon
-as it is complete; a stopped run continues from them.
+and early stopping, and scores it in three ways: on new rows under the training mechanism ("as trained"), on
+such rows with further values hidden at random ("re-masked"), and at nine test levels. "Re-masked" requires no
+knowledge of the test mechanism and can therefore be used to choose a default. Errors are compared with the
+exact Bayes predictor. Each record is stored as soon as it is complete; a stopped run continues from them.
 
     python benchmarks/decorrelation_ablation.py [--instances 0 1 2 3 4] [--settings none …] [--only-print]
 """
@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from common import make_parser, open_store, run_missing, write_docs
+from common import make_parser, open_store, run_pending, write_docs
 from sklearn.metrics import root_mean_squared_error
 
 from stablemiss import MissingRegressor
@@ -75,7 +75,7 @@ def run(instance: int, name: str) -> Record:
     X = mechanism.hide(X, train_rng)
     fresh, target = population.draw(N_TEST, fresh_rng)
     as_trained = mechanism.hide(fresh, mask_rng)
-    # Each row loses a random share of its values, between none and all.
+    # Each row loses a random fraction of its values, between none and all.
     dropped = mask_rng.uniform(size=fresh.shape) < mask_rng.uniform(size=(N_TEST, 1))
     remasked = np.where(dropped, np.nan, as_trained)
     start = time.perf_counter()
@@ -147,7 +147,7 @@ def table(records: list[Record]) -> str:
             difference = values - [gaps_of(record)[column] for record in baseline_fits]
             error = difference.std(ddof=1) / np.sqrt(len(difference)) if len(difference) > 1 else np.nan
             cells.append(f"{difference.mean():+.0f} ± {error:.0f}")
-        share = np.mean([record.extra.get("effective_share", 1.0) for record in fits])
+        effective = np.mean([record.extra.get("effective_share", 1.0) for record in fits])
         changes = ["", "", ""]
         if "before" in fits[0].extra and not name.endswith("shuffled"):
             changes = [
@@ -155,8 +155,8 @@ def table(records: list[Record]) -> str:
                 for term in ("xx", "mm", "xm")
             ]
         seconds = f"{np.mean([record.fit_seconds for record in fits]):.0f}"
-        rows.append([f"{name} ({len(instances)})", *cells, f"{share:.0%}", *changes, seconds])
-    header = ["setting", *columns, "rows left", "xx", "mm", "xm", "seconds"]
+        rows.append([f"{name} ({len(instances)})", *cells, f"{effective:.0%}", *changes, seconds])
+    header = ["setting", *columns, "effective rows", "xx", "mm", "xm", "seconds"]
     return markdown_table(header, rows)
 
 
@@ -167,7 +167,7 @@ def main() -> None:
     options = parser.parse_args()
     jobs = [(instance, name) for instance in options.instances for name in options.settings]
     if not options.only_print:
-        run_missing(STORE, jobs, lambda job: make_record(*job).key, lambda job: run(*job))
+        run_pending(STORE, jobs, lambda job: make_record(*job).key, lambda job: run(*job))
     print(table(STORE.records()))
     write_docs("docs/decorrelation.md", "ablation", table(STORE.records()))
 

@@ -5,8 +5,8 @@ Prints, for fits with three components to growing numbers of rows:
 - seconds, and the number of passes over the rows (E-steps),
 - time per row, component and step, which is constant if the cost is linear in the rows,
 - the ratio of the time to fit to that of a Cholesky factorisation and inversion of all matrices of the same
-  shapes, as often as there are E-steps, with the same threads in the same run ("to bare"),
-- the same ratio for matrices of all 51 columns, as if all masks were padded to one shape ("to whole"),
+  shapes, as often as there are E-steps, with the same threads in the same run ("× Cholesky"),
+- the same ratio for matrices of all 51 columns, as if all masks were padded to one shape ("× padded"),
 - the gap to the Bayes-optimal predictor at nine test levels.
 
     python benchmarks/em_mixture.py [--seed 0] [--rows 4096 16384 65536] [--mechanism mar] [--level 0.5]
@@ -74,8 +74,8 @@ def bare_pass(rows: Rows, n_components: int, whole: bool = False) -> float:
         n_patterns, b = (len(block.columns), d) if whole else block.columns.shape
         matrices[id(block)] = largest[:b, :b].expand(n_components, n_patterns, b, b).contiguous()
 
-    def work(share: list) -> None:
-        for block in share:
+    def work(subset: list) -> None:
+        for block in subset:
             factor, _ = torch.linalg.cholesky_ex(matrices[id(block)])
             torch.cholesky_inverse(factor)
 
@@ -122,8 +122,8 @@ def main() -> None:
         f"Gaussian-Mix, 50 features, {options.mechanism} {options.level:.0%}, seed {options.seed}, ", end=""
     )
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}")
-    heads = ("rows", "seconds", "E-steps", "µs each", "to bare", "to whole")
-    print(" ".join(f"{head:>8}" for head in heads), "  gap to Optimal at 10…90%")
+    heads = ("rows", "seconds", "E-steps", "µs each", "× Cholesky", "× padded")
+    print(" ".join(f"{head:>{max(8, len(head))}}" for head in heads), "  gap to Optimal at 10…90%")
     for n in options.rows:
         rng = np.random.default_rng(options.seed)
         mechanism = MECHANISMS[options.mechanism](options.level).fit(population.draw(20000, rng)[0], rng)
@@ -141,7 +141,7 @@ def main() -> None:
         levels = " ".join(f"{gap:6.2%}" for gap in gaps(mixture, scale, population, mechanism, rng))
         microseconds = seconds / n_matrices * 1e6
         numbers = f"{n:>8} {seconds:>8.1f} {fit.n_steps:>8} {microseconds:>8.1f}"
-        print(f"{numbers} {seconds / bare:>7.2f}× {seconds / whole:>7.2f}×   {levels}", flush=True)
+        print(f"{numbers} {seconds / bare:>10.2f} {seconds / whole:>8.2f}   {levels}", flush=True)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def run(name: str, seed: int) -> list[Record]:
             scores[label].append(Score(setting.mechanism, None, None, seconds, extra))
     return [
         Record(
-            suite="intervals",
+            experiment="intervals",
             dataset=name,
             mechanism=TRAIN,
             level=None,

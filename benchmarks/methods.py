@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import in_new_process, make_parser, open_store, run_missing, write_docs
+from common import in_new_process, make_parser, open_store, run_pending, write_docs
 from sklearn.metrics import root_mean_squared_error
 from threadpoolctl import threadpool_limits
 
@@ -80,7 +80,7 @@ def measure(setting: str, name: str, seed: int) -> Record:
         predict_seconds=predict_seconds,
         peak_memory=memory,
         extra={
-            "n_numbers": count_numbers(model.predictor_.state()),
+            "n_numbers": count_parameters(model.predictor_.state()),
             "n_epochs": sum(len(stage.losses) for stage in history),
             "bare_epoch_seconds": seconds_of_products(name, n_train),
             "n_cpus": os.cpu_count(),
@@ -90,12 +90,12 @@ def measure(setting: str, name: str, seed: int) -> Record:
     )
 
 
-def count_numbers(state: Any) -> int:
-    """Number of fitted numbers in the state of a predictor; for trees, their thresholds and leaf values."""
+def count_parameters(state: Any) -> int:
+    """Number of parameters in the state of a predictor; for trees, their thresholds and leaf values."""
     if isinstance(state, dict):
-        return sum(map(count_numbers, state.values()))
+        return sum(map(count_parameters, state.values()))
     if isinstance(state, list | tuple):
-        return sum(map(count_numbers, state))
+        return sum(map(count_parameters, state))
     if isinstance(state, str):
         lines = [line for line in state.splitlines() if line.startswith(("threshold=", "leaf_value="))]
         return sum(line.count(" ") + 1 for line in lines)
@@ -146,9 +146,7 @@ def costs(records: list[Record]) -> str:
         for name in METHODS
         if name in by_method
     ]
-    return markdown_table(
-        ["method", "fit", "epochs", "predict a row", "memory of fit", "fitted numbers"], rows
-    )
+    return markdown_table(["method", "fit", "epochs", "predict a row", "memory of fit", "parameters"], rows)
 
 
 def neumiss_ratio(records: list[Record]) -> str:
@@ -177,7 +175,7 @@ def main() -> None:
         for name in options.methods
     ]
     if not options.only_print:
-        run_missing(STORE, jobs, lambda job: make_record(*job).key, lambda job: in_new_process(measure, *job))
+        run_pending(STORE, jobs, lambda job: make_record(*job).key, lambda job: in_new_process(measure, *job))
     records = STORE.records()
     text = [accuracy(records), costs(records), neumiss_ratio(records)]
     print("\n\n".join(text))

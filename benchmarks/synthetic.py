@@ -1,8 +1,8 @@
 """AnyMask on data whose best predictor is known: the synthetic settings of the paper's tables.
 
 Gaussian-Mix trained at each level under MAR and MCAR and tested at all levels under both (Tables 1, 2 and 9
-to 11), and Gaussian and Gaussian-Ind trained at 50% (Tables 6 to 8). Prints the gap to the Bayes-optimal
-predictor as a share of its error. Records are stored as soon as they are complete; a stopped run continues
+to 11), and Gaussian and Gaussian-Ind trained at 50% (Tables 6 to 8). Prints the relative gap to the
+Bayes-optimal predictor. Records are stored as soon as they are complete; a stopped run continues
 from them.
 
     python benchmarks/synthetic.py [--instances 0 1 2] [--only-print]
@@ -11,7 +11,7 @@ from them.
 from __future__ import annotations
 
 import numpy as np
-from common import make_parser, open_store, run_missing, write_docs
+from common import make_parser, open_store, run_pending, write_docs
 
 from stablemiss.evaluation import TestSetting
 from stablemiss.experiments.budgets import Budget
@@ -55,7 +55,7 @@ def at_all_levels(mechanisms: tuple[str, ...]) -> tuple[TestSetting, ...]:
 
 
 def table() -> str:
-    """The gap of AnyMask at each test level, as a share of Optimal's error, mean over instances."""
+    """The relative gap of AnyMask to Optimal at each test level, mean over instances."""
     errors = {
         (
             one.label,
@@ -88,7 +88,10 @@ def table() -> str:
                 ]
                 name = f"{DATA_TITLES[dataset]}, {mechanism} {level:.0%}, {test} ({len(instances)})"
                 rows.append([name, *(f"{gap:.1%}" for gap in gaps)])
-    header = ["data, trained under and at, tested under (instances)", *(f"{level:.0%}" for level in LEVELS)]
+    header = [
+        "data, training mechanism and rate, test mechanism (instances)",
+        *(f"{level:.0%}" for level in LEVELS),
+    ]
     return markdown_table(header, rows)
 
 
@@ -103,7 +106,7 @@ def main() -> None:
         for label in LABELS
     ]
     if not options.only_print:
-        run_missing(
+        run_pending(
             STORE,
             runs,
             lambda run: run.key,

@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import make_parser, open_store, run_missing, write_docs
+from common import make_parser, open_store, run_pending, write_docs
 from sklearn.metrics import root_mean_squared_error
 
 from stablemiss.data import Floats, MaskedData
@@ -65,7 +65,7 @@ def to_label(label: str, n_epochs: int | None) -> str:
 
 def make_record(setting: Setting, label: str, n_epochs: int | None, instance: int, **fields: Any) -> Record:
     return Record(
-        suite="without stopping",
+        experiment="without stopping",
         dataset=setting.dataset,
         mechanism=setting.mechanism,
         level=setting.level,
@@ -186,7 +186,7 @@ def main() -> None:
         for n_epochs in (*EPOCHS, None)
     ]
     if not options.only_print:
-        run_missing(STORE, jobs, lambda job: make_record(*job).key, lambda job: measure(*job))
+        run_pending(STORE, jobs, lambda job: make_record(*job).key, lambda job: measure(*job))
     records = STORE.records()
     # An incomplete instance would shift the means of some cells only.
     counts = Counter(record.instance for record in records)

@@ -16,39 +16,39 @@ def draw(seed, n=128, d=6, common=0.0):
 
 
 def weigh(batches, seed=0, kind="queue", weight=None, **settings):
-    """Fitted shares of the last of several batches."""
+    """Fitted weights of the last of several batches."""
     d = batches[0].shape[1]
     weights = BatchDecorrelator(Memory(kind, 128), to_rng(seed), np.arange(d), **settings)
     for batch in batches:
-        share = weights(batch, torch.ones(len(batch)).to(batch) if weight is None else weight)
-    return share
+        fitted = weights(batch, torch.ones(len(batch)).to(batch) if weight is None else weight)
+    return fitted
 
 
-def effective_share(share):
-    return float(1 / share.square().sum()) / len(share)
+def effective_share(weight):
+    return float(1 / weight.square().sum()) / len(weight)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_dependence_is_the_sum_over_pairs_and_channels_of_squared_weighted_covariances(seed):
     columns = draw(seed, n=20, d=3, common=1.0)
     features = RandomFeatures.draw(3, q=2, rng=to_rng(seed))
-    share = torch.from_numpy(to_rng(seed).dirichlet(np.ones(20)))
+    weight = torch.from_numpy(to_rng(seed).dirichlet(np.ones(20)))
     u = features.of_values((columns - columns.mean(dim=0)) / columns.std(dim=0, correction=0)).numpy()
     expected = 0.0
     for channel in range(2):
         for k in range(3):
             for other in set(range(3)) - {k}:
-                both = np.cov(u[:, k, channel], u[:, other, channel], aweights=share, ddof=0)
+                both = np.cov(u[:, k, channel], u[:, other, channel], aweights=weight, ddof=0)
                 expected += both[0, 1] ** 2
-    assert float(ChannelDependence(columns)(share, features)) == pytest.approx(expected)
+    assert float(ChannelDependence(columns)(weight, features)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_its_gradient_equals_finite_differences(seed):
     dependence = ChannelDependence(draw(seed, n=9, d=3), groups=torch.tensor([0, 1, 1]))
     features = RandomFeatures.draw(3, q=2, rng=to_rng(seed))
-    share = torch.from_numpy(to_rng(seed).dirichlet(np.ones(9))).requires_grad_()
-    assert torch.autograd.gradcheck(lambda weight: dependence(weight, features), share)
+    weight = torch.from_numpy(to_rng(seed).dirichlet(np.ones(9))).requires_grad_()
+    assert torch.autograd.gradcheck(lambda weight: dependence(weight, features), weight)
 
 
 def test_scale_and_location_of_a_column_and_constant_columns_have_no_influence():
@@ -56,10 +56,10 @@ def test_scale_and_location_of_a_column_and_constant_columns_have_no_influence()
     with_constant = torch.cat([columns, torch.full((128, 1), 1 / 3)], dim=1)
     features = RandomFeatures.draw(7, q=2, rng=to_rng(0))
     first_features = RandomFeatures(*(part[:6] for part in vars(features).values()))
-    share = torch.from_numpy(to_rng(0).dirichlet(np.ones(128)))
-    expected = float(ChannelDependence(columns)(share, first_features))
-    assert float(ChannelDependence(100 * columns - 7)(share, first_features)) == pytest.approx(expected)
-    assert float(ChannelDependence(with_constant)(share, features)) == pytest.approx(expected)
+    weight = torch.from_numpy(to_rng(0).dirichlet(np.ones(128)))
+    expected = float(ChannelDependence(columns)(weight, first_features))
+    assert float(ChannelDependence(100 * columns - 7)(weight, first_features)) == pytest.approx(expected)
+    assert float(ChannelDependence(with_constant)(weight, features)) == pytest.approx(expected)
 
 
 def test_dependence_within_a_group_is_ignored():
@@ -75,12 +75,12 @@ def test_dependence_within_a_group_is_ignored():
 @pytest.mark.parametrize("kind", ["queue", "blend"])
 def test_weights_sum_to_one_and_lower_the_dependence_of_new_features(seed, kind):
     batches = [draw(10 * seed + i, common=1.0) for i in range(3)]
-    share = weigh(batches, seed, kind, lambda_p=3.0)
-    assert float(share.sum()) == pytest.approx(1.0)
-    assert (share > 0).all()
+    weight = weigh(batches, seed, kind, lambda_p=3.0)
+    assert float(weight.sum()) == pytest.approx(1.0)
+    assert (weight > 0).all()
     fixed = RandomFeatures.draw(6, q=50, rng=to_rng(1000 + seed))
     dependence = ChannelDependence(batches[-1])
-    assert float(dependence(share, fixed)) < 0.9 * float(dependence(torch.full_like(share, 1 / 128), fixed))
+    assert float(dependence(weight, fixed)) < 0.9 * float(dependence(torch.full_like(weight, 1 / 128), fixed))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -115,9 +115,9 @@ def test_weights_are_reproducible_by_seed_also_with_random_columns():
 
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (5, 1), (2, 4)])
 def test_few_rows_and_a_single_column_work(n, d):
-    share = weigh([draw(i, n=n, d=d) for i in range(2)])
-    assert torch.isfinite(share).all()
-    assert float(share.sum()) == pytest.approx(1.0)
+    weight = weigh([draw(i, n=n, d=d) for i in range(2)])
+    assert torch.isfinite(weight).all()
+    assert float(weight.sum()) == pytest.approx(1.0)
 
 
 def add_batches(memory, n_batches, length=4):

@@ -48,7 +48,7 @@ def test_gaps_are_means_and_standard_deviations_over_instances(table):
     stablemiss = cell(table, "stablemiss")
     assert stablemiss.gap == pytest.approx((2 + 3) / 2)
     assert stablemiss.spread == pytest.approx(stdev([2, 3]))
-    assert stablemiss.share == pytest.approx((0.2 + 0.15) / 2)
+    assert stablemiss.relative_gap == pytest.approx((0.2 + 0.15) / 2)
     assert stablemiss.rmse == 17.5
     assert table.references[4].rmse == 15.0
     assert table.instances[4] == (0, 1)
@@ -56,7 +56,7 @@ def test_gaps_are_means_and_standard_deviations_over_instances(table):
 
 def test_published_numbers_are_added(table):
     assert cell(table, "stablemiss").published == 282.75
-    assert cell(table, "stablemiss").published_share == pytest.approx(282.75 / 1324)
+    assert cell(table, "stablemiss").published_relative_gap == pytest.approx(282.75 / 1324)
     assert cell(table, "ols").published is None
     assert table.references[4].published == 1324.0
 

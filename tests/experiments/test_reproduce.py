@@ -66,7 +66,7 @@ def test_a_killed_run_that_is_started_again_ends_with_the_records_of_an_uninterr
     kill_after(killed, 1, jobs=1)
     path = killed / "quick.jsonl"
     # The incomplete line of a process that was killed while writing.
-    path.write_bytes(path.read_bytes() + b'{"suite": "quick", "data')
+    path.write_bytes(path.read_bytes() + b'{"experiment": "quick", "data')
     kill_after(killed, 3, jobs=2)
     subprocess.run([*CALL, "--folder", str(killed)], check=True, capture_output=True)
     assert outcomes(killed) == outcomes(whole)
@@ -85,7 +85,7 @@ def test_a_quick_run_of_one_method_fills_its_line_of_every_table(name, store):
     comparison = compare(table, records, QUICK)
     cells = [comparison.column(number)[method] for number in range(3)]
     # No method is better than the exact predictor by more than chance; house prices have no exact predictor.
-    assert all(cell.share > (-0.5 if table.dataset == "house_sales" else -0.02) for cell in cells)
+    assert all(cell.relative_gap > (-0.5 if table.dataset == "house_sales" else -0.02) for cell in cells)
 
 
 def test_stored_records_are_not_computed_again(store):

@@ -25,7 +25,7 @@ RMSE = {
 @pytest.fixture
 def stored() -> list[Record]:
     """Records of Table 1 at the budget "quick"."""
-    run = {"suite": "quick", "dataset": "gaussian_mix", "mechanism": "mar", "level": 0.5, "instance": 0}
+    run = {"experiment": "quick", "dataset": "gaussian_mix", "mechanism": "mar", "level": 0.5, "instance": 0}
     common = {
         "seed": 0,
         "seconds": 2.0,
@@ -54,7 +54,7 @@ def stored() -> list[Record]:
 @pytest.fixture
 def two_instances(stored: list[Record]) -> list[Record]:
     """The same records at "standard", and a second instance whose errors are ten higher, except Optimal's."""
-    first = [replace(record, suite="standard") for record in stored]
+    first = [replace(record, experiment="standard") for record in stored]
     second = [
         replace(
             record,

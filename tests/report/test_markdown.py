@@ -28,14 +28,14 @@ def test_tables_contain_our_gaps_and_the_published_ones_in_brackets(stored):
     assert "| Optimal, RMSE | 100 (905) | 200 (1324) | 400 (1706) |" in lines[place:]
 
 
-def test_the_overview_has_the_mean_share_of_every_table(complete):
+def test_the_overview_has_the_mean_relative_gap_of_every_table(complete):
     lines = to_markdown(complete, BUDGETS["standard"]).splitlines()
     place = lines.index("## All tables at a glance (published)")
     assert lines[place + 4].startswith("|  | Table 1 | Table 2 | Table 3 | Table 6 ")
     published = read_published("table1")
-    share = fmean(published["neumiss", level] / published["reference", level] for level in LEVELS)
+    relative_gap = fmean(published["neumiss", level] / published["reference", level] for level in LEVELS)
     line = next(line for line in lines[place:] if line.startswith("| NeuMiss"))
-    assert f" ({100 * share:.1f}%) |" in line
+    assert f" ({100 * relative_gap:.1f}%) |" in line
     # House prices have no exact linear predictor.
     assert next(line for line in lines[place:] if line.startswith("| linear")).split(" | ")[3] == "–"
 

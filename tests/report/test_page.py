@@ -95,7 +95,7 @@ def test_html_in_records_is_escaped(stored, name):
 
 
 def demo_records(stored):
-    return [replace(one, suite="demo", level=0.1) for one in stored]
+    return [replace(one, experiment="demo", level=0.1) for one in stored]
 
 
 def test_the_demo_shows_one_table_with_a_plot_and_contains_its_records(stored):

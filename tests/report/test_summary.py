@@ -16,7 +16,7 @@ def test_only_tables_with_a_score_or_a_failure_are_shown(stored, complete):
 
 
 def test_records_of_other_budgets_are_ignored(stored):
-    standard = [replace(record, suite="standard") for record in stored]
+    standard = [replace(record, experiment="standard") for record in stored]
     assert summarise([*stored, *standard], QUICK) == summarise(stored, QUICK)
     with pytest.raises(ValueError, match="stablemiss reproduce table1 --budget quick"):
         summarise(standard, QUICK)

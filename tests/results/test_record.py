@@ -7,7 +7,7 @@ import pytest
 from stablemiss.results import Record, Score
 
 RECORD = Record(
-    suite="quick",
+    experiment="quick",
     dataset="gaussian",
     mechanism="mar",
     level=0.5,
@@ -28,7 +28,7 @@ def test_a_record_is_unchanged_by_a_round_trip_through_json():
 def test_the_key_identifies_a_run():
     assert RECORD.key == "quick gaussian mar 0.5 0 ols"
     assert replace(RECORD, seed=7, fit_seconds=1.0).key == RECORD.key
-    changed = [{"suite": "x"}, {"dataset": "x"}, {"mechanism": "x"}, {"level": 0.1}, {"instance": 1}]
+    changed = [{"experiment": "x"}, {"dataset": "x"}, {"mechanism": "x"}, {"level": 0.1}, {"instance": 1}]
     assert len({replace(RECORD, **change).key for change in (*changed, {"label": "x"})}) == 6
 
 

@@ -59,11 +59,11 @@ def test_an_incomplete_line_is_ignored_and_removed_by_the_next_writer(store, cut
 @pytest.mark.parametrize(
     "damage",
     [
-        b'{"suite": \n',
+        b'{"experiment": \n',
         b"\r\n",
         b"[1, 2]\n",
         b"\x00\xff\n",
-        b'{"suite": "quick"}\n',
+        b'{"experiment": "quick"}\n',
         record("c").to_json().replace("1.0", '"1.0"').encode() + b"\n",
         b"\n",
     ],

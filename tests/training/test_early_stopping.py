@@ -28,7 +28,7 @@ def set_to(module, value):
 )
 def test_patience_counts_the_epochs_since_the_best_score(scores, patience, stops, best):
     stopping = EarlyStopping(number(), patience)
-    assert [stopping.should_stop(epoch, score) for epoch, score in enumerate(scores)] == stops
+    assert [stopping.update(epoch, score) for epoch, score in enumerate(scores)] == stops
     assert stopping.best_epoch == best
     assert stopping.best_score == scores[best]
 
@@ -38,19 +38,19 @@ def test_restore_best_loads_the_best_epoch_and_restarts_the_patience():
     stopping = EarlyStopping(module, patience=1)
     for epoch, score in enumerate([3.0, 1.0, 2.0]):
         set_to(module, float(epoch))
-        stops = stopping.should_stop(epoch, score)
+        stops = stopping.update(epoch, score)
     assert stops
     stopping.restore_best(2)
     assert module[0].item() == 1.0
-    assert not stopping.should_stop(2, 2.0)
-    assert stopping.should_stop(3, 2.0)
+    assert not stopping.update(2, 2.0)
+    assert stopping.update(3, 2.0)
 
 
 def test_a_score_that_is_not_a_number_is_never_the_best():
     module = number(7.0)
     stopping = EarlyStopping(module, patience=2)
     set_to(module, 1.0)
-    assert not stopping.should_stop(1, float("nan"))
+    assert not stopping.update(1, float("nan"))
     stopping.restore_best(1)
     assert module[0].item() == 7.0
 
@@ -58,7 +58,7 @@ def test_a_score_that_is_not_a_number_is_never_the_best():
 def test_buffers_are_restored_too():
     norm = nn.BatchNorm1d(1)
     stopping = EarlyStopping(norm, patience=1)
-    stopping.should_stop(0, 1.0)
+    stopping.update(0, 1.0)
     norm(torch.randn(8, 1, generator=torch.Generator().manual_seed(0)) + 5.0)
     assert norm.running_mean.item() != 0.0
     stopping.restore_best(0)

@@ -40,10 +40,11 @@ class BalancingDecorrelator:
     Parameters
     ----------
     scale : {"correlation", "covariance", "fixed"}, default="correlation"
-        What is minimised. "covariance" is the published form; covariances also decrease when variances do,
-        without a decrease in dependence. "correlation" avoids this. Variances still shrink, because outlying
-        rows contribute most to a correlation and lose weight. "fixed" uses covariances and keeps each
-        variance at one, which leaves a smaller effective sample size.
+        Scale on which linear dependence is measured. "covariance", the published form: weighted covariances
+        of the standardised columns. They also fall if the weights only reduce the variances. "correlation":
+        weighted correlations, which avoid this. Variances still shrink, because outlying rows contribute most
+        to a correlation and lose weight. "fixed": weighted covariances, plus the squared changes of the
+        variances, so that these stay close to one. It leaves a smaller effective sample size.
     penalty : float, default=1.0
         Penalty on the spread of the weights. A larger value makes them more equal and leaves more
         correlation: of a small correlation, such as a chance correlation of independent columns, the fraction

@@ -50,9 +50,9 @@ class ChannelDependence:
     >>> import numpy as np
     >>> features = RandomFeatures.draw(2, q=20, rng=np.random.default_rng(0))
     >>> x, y = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 500, 1)))
-    >>> share = torch.full((500,), 1 / 500, dtype=torch.float64)
+    >>> weight = torch.full((500,), 1 / 500, dtype=torch.float64)
     >>> equal, independent = (
-    ...     ChannelDependence(torch.cat(pair, dim=1))(share, features) for pair in ((x, x), (x, y))
+    ...     ChannelDependence(torch.cat(pair, dim=1))(weight, features) for pair in ((x, x), (x, y))
     ... )
     >>> bool(equal > 5 * independent)
     True
@@ -69,8 +69,8 @@ class ChannelDependence:
         groups = torch.arange(columns.shape[1], device=columns.device) if groups is None else groups
         self.pairs = (groups[:, None] != groups).to(columns)
 
-    def __call__(self, share: Tensor, features: RandomFeatures) -> Tensor:
-        """The loss, a scalar, under row weights `share` (n,) that sum to one.
+    def __call__(self, weight: Tensor, features: RandomFeatures) -> Tensor:
+        """The loss, a scalar, under row weights `weight` (n,) that sum to one.
 
         It also falls if a few rows get all the weight, so it must be combined with a penalty on the spread of
         the weights.
@@ -78,17 +78,17 @@ class ChannelDependence:
         # DEVIATION: each column has its own frequencies and phases, because with shared ones, as in the
         # authors' code, only equal functions of two columns are compared.
         channels = features.of_values(self.standardised).permute(2, 0, 1).contiguous()
-        return _SquaredCovariances.apply(share, channels, self.pairs)
+        return _SquaredCovariances.apply(weight, channels, self.pairs)
 
 
 class _SquaredCovariances(torch.autograd.Function):
     """Sum of squared covariances of pairs of columns; its explicit gradient is twice as fast as autograd."""
 
     @staticmethod
-    def forward(ctx: Any, share: Tensor, channels: Tensor, pairs: Tensor) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, channels: Tensor, pairs: Tensor) -> Tensor:
         # E[uv] − E[u] E[v]: features lie within ±√2, so no precision is lost by not centring them first.
-        mean = share @ channels
-        products = (channels * share[:, None]).mT @ channels
+        mean = weight @ channels
+        products = (channels * weight[:, None]).mT @ channels
         covariance = products.baddbmm_(mean[:, :, None], mean[:, None, :], alpha=-1)
         included = covariance * pairs
         ctx.save_for_backward(channels, mean, included)
@@ -96,11 +96,11 @@ class _SquaredCovariances(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_output: Tensor) -> tuple[Tensor, None, None]:
-        # With C the included covariances, the derivative with respect to the share of row i is
+        # With C the included covariances, the derivative with respect to the weight of row i is
         # 2 (uᵢᵀ C uᵢ − 2 μᵀ C uᵢ).
         channels, mean, included = ctx.saved_tensors
-        share_gradient = ((channels @ included) * (channels - 2 * mean[:, None])).sum(dim=(0, 2))
-        return 2 * grad_output[0] * share_gradient, None, None
+        weight_gradient = ((channels @ included) * (channels - 2 * mean[:, None])).sum(dim=(0, 2))
+        return 2 * grad_output[0] * weight_gradient, None, None
 
 
 class Memory:
@@ -203,8 +203,8 @@ class BatchDecorrelator:
     >>> rng = np.random.default_rng(0)
     >>> x = torch.from_numpy(rng.normal(size=(128, 1)))
     >>> decorrelator = BatchDecorrelator(Memory("queue", 128), rng, np.arange(2), lambda_p=0.1)
-    >>> share = decorrelator(torch.cat([x, x], dim=1), torch.ones_like(x[:, 0]))
-    >>> share.shape, round(float(share.sum()), 5)
+    >>> weight = decorrelator(torch.cat([x, x], dim=1), torch.ones_like(x[:, 0]))
+    >>> weight.shape, round(float(weight.sum()), 5)
     (torch.Size([128]), 1.0)
     """
 
@@ -251,10 +251,10 @@ class BatchDecorrelator:
         dependence = ChannelDependence(with_memory, groups)
 
         def loss() -> Tensor:
-            share = self.memory.append_logits(logits + log_weight).softmax(dim=0)
+            normalised = self.memory.append_logits(logits + log_weight).softmax(dim=0)
             # PAPER: λ_p divides the dependence; its random features are new in each step.
             drawn = RandomFeatures.draw(width, self.q, self.rng)
-            return dependence(share, drawn) / self.lambda_p + logits.softmax(dim=0).square().sum()
+            return dependence(normalised, drawn) / self.lambda_p + logits.softmax(dim=0).square().sum()
 
         # PAPER: a tenth of the learning rate in the second half, which starts without momentum.
         n_second = self.n_steps // 2

@@ -91,7 +91,7 @@ class Dependence:
         group_size = (group[:, None] == group).sum(dim=1) if groups is not None else torch.ones_like(group)
         # A group of k columns has k equal indicators. Losses are squares, so each is scaled by 1 / √k.
         mask_scale = group_size.to(values).rsqrt()[:, None]
-        self.mask_zero, self.mask_step = (
+        self.mask_zero, self.mask_difference = (
             indicators.to(values) * mask_scale for indicators in features.of_mask()
         )
         self._counts: dict[tuple[int, int], torch.Tensor] = {}
@@ -106,7 +106,7 @@ class Dependence:
 
     def equal_weights(self) -> torch.Tensor:
         """Weight one for each row, in the precision and on the device of the table."""
-        return self.mask_step.new_ones(self.n)
+        return self.mask_difference.new_ones(self.n)
 
     def _pairs(self) -> Iterator[tuple[_Block, _Block]]:
         """Pairs of blocks, each pair once."""
@@ -134,7 +134,7 @@ class Dependence:
         means = {block: (weight @ block.matrix / n).requires_grad_() for block in self.blocks}
         losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
-        step = self.mask_step.square().sum(dim=1)
+        norms = self.mask_difference.square().sum(dim=1)  # squared
         for first, second in self._pairs():
             gram = ((first.matrix * weight[:, None]).T @ second.matrix / n).requires_grad_()
             b, c = first.width, second.width
@@ -145,22 +145,22 @@ class Dependence:
             left_mask = gram[: b * q, c * q :].reshape(b, q, c)  # features of first, indicators of second
             mask_right = gram[b * q :, : c * q].reshape(b, c, q)  # indicators of first, features of second
             upper = _each_pair_once(first, second)
-            step_left, step_right = step[first.columns], step[second.columns]
+            norm_left, norm_right = norms[first.columns], norms[second.columns]
             sums = {}
             if "xx" in self.terms:
                 included = upper & (self._joint_counts(first, second) >= MIN_ROWS)
-                share = torch.where(included, both, 1.0)[:, None, :, None]
-                covariance = products / share - left_mask[:, :, :, None] * mask_right[:, None] / share**2
+                fraction = torch.where(included, both, 1.0)[:, None, :, None]
+                covariance = products / fraction - left_mask[..., None] * mask_right[:, None] / fraction**2
                 sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
                 covariance = both - observed_left[:, None] * observed_right
-                sums["mm"] = (covariance.square() * step_left[:, None] * step_right * upper).sum()
+                sums["mm"] = (covariance.square() * norm_left[:, None] * norm_right * upper).sum()
             if "xm" in self.terms:
                 included = upper & first.has_enough_rows[:, None]
-                sums["xm"] = _column_and_mask(left_mask, mean_left, observed_left, both, step_right, included)
+                sums["xm"] = _column_and_mask(left_mask, mean_left, observed_left, both, norm_right, included)
                 # The reverse pairs; within one block these are the pairs below the diagonal.
                 included = (upper & second.has_enough_rows).T
-                reverse = mask_right.permute(1, 2, 0), mean_right, observed_right, both.T, step_left, included
+                reverse = mask_right.permute(1, 2, 0), mean_right, observed_right, both.T, norm_left, included
                 sums["xm"] = sums["xm"] + _column_and_mask(*reverse)
             total = sum(sums.values(), weight.new_zeros(()))
             if total.requires_grad:
@@ -179,9 +179,9 @@ class Dependence:
         q, n = self.q, self.n
         losses = {term: weight.new_zeros(()) for term in TERMS}
         gradient = torch.zeros_like(weight)
-        # The weighted features of an indicator are w · u(0) + w · indicator · step. `gram_mask` holds
-        # |u(0)|², u(0)·step and |step|². In names, "ones" stands for w alone and "mask" for w · indicator.
-        directions = torch.stack([self.mask_zero, self.mask_step], dim=1)
+        # The weighted features of an indicator are w · u(0) + w · indicator · Δ with Δ = u(1) − u(0);
+        # `gram_mask` holds |u(0)|², u(0)·Δ and |Δ|². "ones" stands for w alone and "mask" for w · indicator.
+        directions = torch.stack([self.mask_zero, self.mask_difference], dim=1)
         gram_mask = directions @ directions.mT
         for first, second in self._pairs():
             left = first.centred(weight)
@@ -202,12 +202,12 @@ class Dependence:
                 included = upper & (counts >= MIN_ROWS)
                 sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
-                ones_by = torch.stack([gram[-1, -1].expand(c), gram[-1, c * q : -1]], dim=1).expand(b, c, 2)
-                mask_by = torch.stack(
+                ones_row = torch.stack([gram[-1, -1].expand(c), gram[-1, c * q : -1]], dim=1).expand(b, c, 2)
+                mask_row = torch.stack(
                     [gram[b * q : -1, -1:].expand(b, c), gram[b * q : -1, c * q : -1]], dim=2
                 )
-                table = torch.stack([ones_by, mask_by], dim=2) / (n - 1)
-                squares = torch.einsum("kst,klsx,lxy,klty->kl", of_first, table, of_second, table)
+                covariance = torch.stack([ones_row, mask_row], dim=2) / (n - 1)  # (b, c, 2, 2)
+                squares = torch.einsum("kst,klsx,lxy,klty->kl", of_first, covariance, of_second, covariance)
                 sums["mm"] = (squares * upper).sum()
             if "xm" in self.terms:
                 # As published, the pair of a column and its own indicator is included.
@@ -311,17 +311,17 @@ def _column_and_mask(
     mean: torch.Tensor,
     observed: torch.Tensor,
     both: torch.Tensor,
-    step: torch.Tensor,
+    norm: torch.Tensor,
     pairs: torch.Tensor,
 ) -> torch.Tensor:
     """Σ over pairs (k, l) of ‖Cov(u(x_k), u(m_l) | x_k observed)‖².
 
-    Shapes: products = E[w m_k u(x_k) m_l] (b, q, c), mean (b, q), observed (b,), both (b, c), step (c,) and
-    pairs (b, c).
+    Shapes: products = E[w m_k u(x_k) m_l] (b, q, c), mean (b, q), observed (b,), both (b, c), norm =
+    ‖u(1) − u(0)‖² of m_l (c,) and pairs (b, c).
     """
-    share = observed.clamp_min(1e-12)[:, None]
-    covariance = products / share[:, :, None] - mean[:, :, None] * (both / share**2)[:, None, :]
-    return (covariance.square().sum(dim=1) * step * pairs).sum()
+    fraction = observed.clamp_min(1e-12)[:, None]
+    covariance = products / fraction[:, :, None] - mean[:, :, None] * (both / fraction**2)[:, None, :]
+    return (covariance.square().sum(dim=1) * norm * pairs).sum()
 
 
 def _paper_column_and_mask(

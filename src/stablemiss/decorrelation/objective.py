@@ -34,7 +34,8 @@ class Weighting:
     weight : (n,) float64
         Mean one; positive, except for rows that had weight zero before.
     effective_rows : float
-        Effective sample size (Σw)² / Σw²: the number of equally weighted rows with the same variance.
+        Effective sample size (Σw)² / Σw²: the number of equally weighted rows that give estimates of the same
+        variance.
     gamma, critical_gamma : float
         The penalty used, and the penalty above which the weights stay uniform.
     before, after : dict
@@ -70,7 +71,7 @@ class Weighting:
         measure : Dependence
             With random features that were not used for learning.
         scale : float
-            Factor of the losses.
+            The losses are multiplied by this.
         gamma, critical : float
         """
         before, after = (
@@ -120,7 +121,7 @@ class Objective:
     gamma : float
         Penalty. A larger value makes the weights more uniform.
     scale : float, default=1.0
-        Factor of the measure.
+        The measure is multiplied by this.
     """
 
     gamma: float

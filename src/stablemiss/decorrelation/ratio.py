@@ -146,28 +146,28 @@ class RatioDecorrelator:
                 # The classifiers take no weights, so heavier rows are repeated.
                 rows = data.values[train][resample_by_weight(data.weight[train])]
                 permuted = np.take_along_axis(rows, draw_orders(len(rows), data.groups, rng), axis=0)
-                is_real = np.repeat([1, 0], len(rows))
-                model = self._fit_classifier(np.concatenate([rows, permuted]), is_real, rng)
+                is_original = np.repeat([1, 0], len(rows))
+                model = self._fit_classifier(np.concatenate([rows, permuted]), is_original, rng)
                 probability = model.predict_proba(data.values[predict])[:, 1]
-                real = np.clip(probability, self.clip, 1 - self.clip)
+                p_original = np.clip(probability, self.clip, 1 - self.clip)
                 # PAPER: the density ratio w = (1 − p) / p, with p the probability that a row is original.
-                ratio[predict] += (1 - real) / real
+                ratio[predict] += (1 - p_original) / p_original
                 progress.update(permutation * self.n_folds + fold + 1)
         progress.finish()
         fitted = data.weight * ratio
         return fitted / fitted.mean()
 
-    def _fit_classifier(self, rows: Floats, is_real: NDArray[np.int64], rng: Rng) -> Any:
+    def _fit_classifier(self, rows: Floats, is_original: NDArray[np.int64], rng: Rng) -> Any:
         """A scikit-learn classifier fitted to separate original (1) from permuted (0) rows."""
         if self.classifier == "mlp":
-            return self._fit_network(rows, is_real, rng)
+            return self._fit_network(rows, is_original, rng)
         model = make_pipeline(PolynomialFeatures(2, include_bias=False), LogisticRegression(max_iter=1000))
         with warnings.catch_warnings():
             # The estimated ratio is useful even if the fit has not fully converged.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return model.fit(rows, is_real)
+            return model.fit(rows, is_original)
 
-    def _fit_network(self, rows: Floats, is_real: NDArray[np.int64], rng: Rng) -> MLPClassifier:
+    def _fit_network(self, rows: Floats, is_original: NDArray[np.int64], rng: Rng) -> MLPClassifier:
         # DEVIATION: stopped by the log-loss of held-out rows, because 500 epochs on the same rows overfit.
         # scikit-learn's early stopping uses the accuracy, but the weights need calibrated probabilities.
         order = rng.permutation(len(rows))
@@ -181,8 +181,8 @@ class RatioDecorrelator:
         )
         best, best_loss, best_epoch = network, np.inf, 0
         for epoch in range(self.max_epochs):
-            network.partial_fit(rows[train], is_real[train], classes=[0, 1])
-            likelihood = network.predict_proba(rows[held_out])[np.arange(n_held_out), is_real[held_out]]
+            network.partial_fit(rows[train], is_original[train], classes=[0, 1])
+            likelihood = network.predict_proba(rows[held_out])[np.arange(n_held_out), is_original[held_out]]
             loss = -np.log(likelihood.clip(min=1e-12)).mean()
             if loss < best_loss:
                 best, best_loss, best_epoch = deepcopy(network), loss, epoch

@@ -33,8 +33,8 @@ from stablemiss.seeding import Rng
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
-# Steps on the same directions and permutation. New ones have to be sorted, which costs as much as ten steps,
-# but twenty steps on the same fifty directions would overfit them.
+# Steps on the same directions and permutation. After a new draw the projections have to be sorted. This costs
+# as much as ten steps, but twenty steps on the same fifty directions would overfit them.
 STEPS_PER_EPOCH = 5
 # Number of draws over which the critical γ is averaged, because that of a single draw is mostly noise.
 CRITICAL_DRAWS = 10
@@ -63,13 +63,13 @@ class SlicedDistance:
         self.gap = position.diff(dim=1)  # (J, n + k - 1)
         ranks = torch.arange(position.shape[1], device=projected.device).expand_as(self.order)
         self.rank = torch.empty_like(self.order).scatter_(1, self.order, ranks)[:, : self.n].contiguous()
-        self.reference_share = torch.full((k,), -1 / k, dtype=projected.dtype, device=projected.device)
+        self.reference_fraction = torch.full((k,), -1 / k, dtype=projected.dtype, device=projected.device)
 
     def __call__(self, weight: Tensor) -> tuple[dict[str, float], Tensor]:
         """The distance, and its gradient (n,) with respect to the weights (n,) of mean one."""
-        shares = torch.cat([weight.detach() / self.n, self.reference_share])
+        fractions = torch.cat([weight.detach() / self.n, self.reference_fraction])
         # Difference of the two distribution functions in each gap between neighbouring points.
-        difference = shares[self.order].cumsum(dim=1)[:, :-1]
+        difference = fractions[self.order].cumsum(dim=1)[:, :-1]
         slope = self.gap * difference.sign()
         # The weight of a row raises the distribution function in all gaps to the right of the row.
         left = pad(slope.cumsum(dim=1), (1, 0))
@@ -231,8 +231,8 @@ class TransportDecorrelator:
 
         def score() -> float:
             nonlocal loss_measure
-            # The distance to a single permuted sample could be lowered by fitting its noise. With a new
-            # permutation in each epoch, it is lowest if the weighted columns are independent.
+            # Called once per epoch, so a new permutation and new directions for the loss are drawn here. The
+            # distance to a single permuted sample could be lowered by fitting its noise.
             loss_measure = draw_measure(rng)
             return float(objective(weights, score_measure))
 

@@ -56,8 +56,8 @@ class Decorrelator:
     strength : float, default=0.25
         Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
         1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight. With
-        `redraw`, a fraction below the chance level is raised to it. The chance level is √(a / b), where b is
-        the dependence of the table, and a the dependence after each column was permuted independently.
+        `redraw`, the fraction is at least √(a / b), where a is the dependence of independently permuted
+        columns and b the dependence of the table, so that independent columns keep uniform weights.
     gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
     q : int, default=5
@@ -309,7 +309,7 @@ class _Problem:
         )
 
     def _fraction_of_critical(self) -> float:
-        """`strength`, or the chance level if that is larger: weights of independent columns stay uniform."""
+        """`strength`, but at least √(a / b); see `Decorrelator`."""
         strength = self.settings.strength
         if not self.settings.redraw:
             return strength
@@ -332,6 +332,7 @@ class _Problem:
             return objective(weights, self._measure(batch, self.draw), batch.index)
 
         def score() -> float:
+            # Called once per epoch, so new features for the loss are drawn here.
             if settings.redraw:
                 self.draw = self._draw_features()
                 if self.is_full_batch:

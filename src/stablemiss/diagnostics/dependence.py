@@ -78,10 +78,10 @@ def dependence_matrix(
     [1.0, 0.0, 1.0]
     """
     observed = np.asarray(mask, dtype=bool)
-    share = np.ones(len(observed)) if weight is None else np.asarray(weight, dtype=np.float64)
+    fraction = np.ones(len(observed)) if weight is None else np.asarray(weight, dtype=np.float64)
     # Rows of weight zero are excluded, so that they do not count towards the minimum number of rows.
-    rows = share > 0
-    observed, share = observed[rows], share[rows] / share.sum()
+    rows = fraction > 0
+    observed, fraction = observed[rows], fraction[rows] / fraction.sum()
     values = hide(np.asarray(values, dtype=np.float64)[rows], observed)
     # The same features for all columns make entries comparable, and a copy of a column gives exactly one.
     features = RandomFeatures.draw(1, q, rng)
@@ -89,9 +89,11 @@ def dependence_matrix(
     indicators = observed.astype(np.float64)
     count = indicators.T @ indicators
     # (k, l): weight of the rows where both columns are observed; on the diagonal, where the column is.
-    both = (indicators * share[:, None]).T @ indicators
-    mean, spread = _means_and_spreads(values, indicators, share, both, features)
-    columns = _ratio(_squared_covariances(values, indicators, share, both, mean, features), spread, spread.T)
+    both = (indicators * fraction[:, None]).T @ indicators
+    mean, spread = _means_and_spreads(values, indicators, fraction, both, features)
+    columns = _ratio(
+        _squared_covariances(values, indicators, fraction, both, mean, features), spread, spread.T
+    )
 
     rate = np.diag(both)
     variance = rate * (1 - rate)
@@ -123,7 +125,7 @@ def _features_of(values: Floats, indicators: Floats, features: RandomFeatures, b
 
 
 def _means_and_spreads(
-    values: Floats, indicators: Floats, share: Floats, both: Floats, features: RandomFeatures
+    values: Floats, indicators: Floats, fraction: Floats, both: Floats, features: RandomFeatures
 ) -> tuple[Floats, Floats]:
     """Mean (k, q, l) and ‖Cov(u, u)‖ (k, l) of column k over the rows where column l is also observed."""
     n, d = indicators.shape
@@ -134,7 +136,7 @@ def _means_and_spreads(
     times = np.where(s == t, 1.0, 2.0)[:, None]
     for block in _blocks(d):
         cosines = _features_of(values, indicators, features, block)
-        weighted = cosines * share[:, None, None]
+        weighted = cosines * fraction[:, None, None]
         total = np.where(both[block] > 0, both[block], 1.0)[:, None, :]
         mean[block] = (weighted.reshape(n, -1).T @ indicators).reshape(-1, q, d) / total
         products = (weighted[:, :, s] * cosines[:, :, t]).reshape(n, -1)
@@ -145,7 +147,7 @@ def _means_and_spreads(
 
 
 def _squared_covariances(
-    values: Floats, indicators: Floats, share: Floats, both: Floats, mean: Floats, features: RandomFeatures
+    values: Floats, indicators: Floats, fraction: Floats, both: Floats, mean: Floats, features: RandomFeatures
 ) -> Floats:
     """‖Cov(u, v)‖² of each pair of columns over the rows where both are observed, (d, d)."""
     n, d = indicators.shape
@@ -153,7 +155,7 @@ def _squared_covariances(
     squares = np.empty((d, d))
     blocks = _blocks(d)
     for number, first in enumerate(blocks):
-        left = _features_of(values, indicators, features, first) * share[:, None, None]
+        left = _features_of(values, indicators, features, first) * fraction[:, None, None]
         for second in blocks[number:]:
             right = _features_of(values, indicators, features, second)
             products = (left.reshape(n, -1).T @ right.reshape(n, -1)).reshape(left.shape[1], q, -1, q)

@@ -229,7 +229,7 @@ def _standardise(columns: list[Any]) -> tuple[Floats, Bools]:
     centre, scale = centre_and_scale(numbers)
     with np.errstate(over="ignore", invalid="ignore"):
         values = (numbers - centre) / scale
-    # A constant column has an infinite scale; infinite entries of such a column have become NaN.
+    # `centre_and_scale` gives constant columns the scale ∞, so ∞ / ∞ is NaN here.
     return hide(values, mask & np.isfinite(values)), mask
 
 

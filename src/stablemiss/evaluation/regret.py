@@ -26,7 +26,7 @@ from stablemiss.results import Record
 from stablemiss.results.provenance import describe, provenance
 from stablemiss.seeding import Rng
 
-SUITE = "regret"
+EXPERIMENT = "regret"
 TRAIN = "train"
 REFERENCE = "LightGBM, retrained"
 
@@ -201,7 +201,7 @@ def score_under_suite(
         progress.finish()
         records.append(
             Record(
-                suite=SUITE,
+                experiment=EXPERIMENT,
                 dataset=dataset,
                 mechanism=trained_under,
                 level=None,
@@ -236,7 +236,7 @@ def regret(records: Iterable[Record]) -> dict[str, dict[str, float]]:
     Examples
     --------
     >>> from stablemiss.results import Score
-    >>> run = {"suite": "regret", "dataset": "toy", "level": None, "instance": 0, "seed": 0}
+    >>> run = {"experiment": "regret", "dataset": "toy", "level": None, "instance": 0, "seed": 0}
     >>> regret([
     ...     Record(**run, mechanism="clean", label=REFERENCE, scores=(Score("clean", None, 2.0),)),
     ...     Record(**run, mechanism="train", label="ols", scores=(Score("clean", None, 3.0),)),

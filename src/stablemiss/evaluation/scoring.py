@@ -19,7 +19,7 @@ from stablemiss.results import Score
 
 @dataclass(frozen=True, order=True)
 class TestSetting:
-    """Missingness of test rows: a mechanism's name, and its missing rate (None if it has none to set)."""
+    """Missingness of test rows: a mechanism's name, and its missing rate (None if it is not adjustable)."""
 
     # pytest would collect a class with this name as a test.
     __test__: ClassVar[bool] = False

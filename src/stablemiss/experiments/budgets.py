@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stablemiss.experiments.tables import Column, PaperTable
+from stablemiss.experiments.tables import PaperTable, TableColumn
 
-# Label of a row of a table → its method, and the parameters that define the label.
+# Name of a compared model → its method, and the parameters that distinguish it.
 LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "constant": ("constant", {}),
     "ols": ("ols", {}),
@@ -28,7 +28,7 @@ LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "stablemiss_inter": ("stablemiss", {"decorrelate": "inter"}),
     "stablemiss_unweighted": ("stablemiss", {"decorrelate": "none"}),
     "anymask": ("anymask", {}),
-    "anymask_fast": ("anymask", {"budget": "fast"}),
+    "anymask_fast": ("anymask", {"budget": "fast"}),  # AnyMask's own parameter `budget`
 }
 # PAPER: a linear predictor on synthetic data, a network on real data. StableNet gets the same network.
 NONLINEAR: dict[str, dict[str, Any]] = {
@@ -45,14 +45,15 @@ class Budget:
     """Size of the data and effort per fit of a reproduction, the same for all methods."""
 
     name: str
-    n_features: int  # columns of synthetic data
+    n_features: int  # number of features of synthetic data
     n_rows: int  # training rows of synthetic data
     n_test_rows: int  # test rows of synthetic data
     # Time in which a fit should end on one core. A slower fit is reported but not stopped, because scores
     # must not depend on the machine.
     seconds: float
     n_real_rows: int | None = None  # maximum number of training rows of a real table; None: all
-    levels: tuple[float, ...] | None = None  # columns with other levels are skipped; None: no column is
+    # Missing rates to run; table columns with other rates are skipped. None: run all.
+    levels: tuple[float, ...] | None = None
     n_instances: int | None = None  # instances of every table; None: the number of the table
     n_trials: int = 0  # trials of a hyper-parameter search before each fit
     is_brief: bool = False  # fit every method with its `brief` parameters
@@ -63,7 +64,7 @@ class Budget:
     # draws it from the generator of the training rows.
     seeds_mechanisms: bool = True
 
-    def columns(self, table: PaperTable) -> list[Column]:
+    def columns(self, table: PaperTable) -> list[TableColumn]:
         """The columns of a table or figure that are run at this budget."""
         return [
             column

@@ -11,7 +11,7 @@ from scipy.stats import spearmanr, t
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.published import read_published
-from stablemiss.experiments.tables import CONSTANT, LINEAR, PAPER_METHODS, Column, PaperTable
+from stablemiss.experiments.tables import CONSTANT, LINEAR, PAPER_METHODS, PaperTable, TableColumn
 from stablemiss.results import Record
 
 
@@ -21,12 +21,12 @@ class Cell:
 
     gap: float  # mean of the RMSE minus the reference's
     spread: float | None  # standard deviation of the gap; None with a single instance
-    share: float  # mean of the gap divided by the reference's RMSE
+    relative_gap: float  # mean of the gap divided by the reference's RMSE
     rmse: float
     is_as_trained: bool  # the test rows have the missingness of the training rows
     is_worse_than_constant: bool
     published: float | None  # the gap in the paper
-    published_share: float | None  # divided by the paper's reference
+    published_relative_gap: float | None  # divided by the paper's reference
     published_is_worse_than_constant: bool | None  # None if unknown
     mark: str = ""  # "best" or "second" of its group
     published_mark: str = ""
@@ -58,7 +58,7 @@ class Pair:
     mean: float  # relative increase of the RMSE over the subject's
     spread: float | None  # standard deviation over instances of the mean over columns
     is_clear: bool | None  # the 95% interval of the mean excludes zero; None with a single instance
-    n_won: int  # columns and instances in which the subject is better
+    n_won: int  # number of (column, instance) pairs in which the subject is better
     n: int
 
 
@@ -67,7 +67,7 @@ class Comparison:
     """A table or figure with everything that is shown of it."""
 
     table: PaperTable
-    columns: tuple[Column, ...]  # those that are run at the budget
+    columns: tuple[TableColumn, ...]  # those that are run at the budget
     lines: tuple[Line, ...]
     references: tuple[Reference, ...]  # one per column
     instances: tuple[tuple[int, ...], ...]  # instances that are compared, for each column
@@ -124,7 +124,7 @@ class _Errors:
         self.records = [
             record
             for record in records
-            if (record.suite, record.dataset, record.mechanism) == where
+            if (record.experiment, record.dataset, record.mechanism) == where
             and record.instance in budget.instances(table)
         ]
         self._rmse: dict[tuple[str, float | None, float | None], dict[int, float]] = {}
@@ -134,26 +134,26 @@ class _Errors:
                     key = record.label, record.level, score.level
                     self._rmse.setdefault(key, {})[record.instance] = score.error
 
-    def by_instance(self, label: str, column: Column) -> dict[int, float]:
+    def by_instance(self, label: str, column: TableColumn) -> dict[int, float]:
         """Instance → RMSE of a label in a column."""
         return self._rmse.get((label, column.train_level, column.test_level), {})
 
-    def reference_by_instance(self, column: Column) -> dict[int, float]:
+    def reference_by_instance(self, column: TableColumn) -> dict[int, float]:
         """Instance → RMSE of the reference in a column."""
         level = self.table.reference_level(column)
         return self._rmse.get((self.table.reference, level, column.test_level), {})
 
-    def shared_instances(self, column: Column) -> list[int]:
-        """Instances of the reference that the largest number of methods have."""
+    def shared_instances(self, column: TableColumn) -> list[int]:
+        """Among the instances that have a reference, those on which most methods were run."""
         lines = [self.by_instance(label, column) for label in self.table.methods]
         counts = {i: sum(i in line for line in lines) for i in self.reference_by_instance(column)}
         return sorted(i for i, n in counts.items() if n == max(counts.values()) > 0)
 
-    def mean(self, label: str, column: Column) -> float | None:
+    def mean(self, label: str, column: TableColumn) -> float | None:
         """Mean RMSE over the shared instances; None if there are none or the label lacks one of them."""
         return _mean(self.by_instance(label, column), self.shared_instances(column))
 
-    def cells(self, column: Column) -> dict[str, Cell]:
+    def cells(self, column: TableColumn) -> dict[str, Cell]:
         """Label → cell of a column, with marks, for the methods that were run."""
         cells = {label: cell for label in self.table.methods if (cell := self._cell(label, column))}
         marks = mark_best({label: cell.gap for label, cell in cells.items()}, self.table.is_figure)
@@ -163,7 +163,7 @@ class _Errors:
             for label, cell in cells.items()
         }
 
-    def reference(self, column: Column) -> Reference:
+    def reference(self, column: TableColumn) -> Reference:
         """Our reference in a column beside the published one."""
         return Reference(
             rmse=_mean(self.reference_by_instance(column), self.shared_instances(column)),
@@ -171,7 +171,7 @@ class _Errors:
             published_is_worse_than_constant=self._published_is_worse(0.0, column),
         )
 
-    def pairs(self, columns: Sequence[Column]) -> Iterable[Pair]:
+    def pairs(self, columns: Sequence[TableColumn]) -> Iterable[Pair]:
         """Each method compared with the subject of the table."""
         for label in self.table.methods:
             increases: dict[int, list[float]] = {}
@@ -187,7 +187,7 @@ class _Errors:
                 n_won = sum(value > 0 for value in all_increases)
                 yield Pair(label, fmean(means), spread, _is_clear(means), n_won, len(all_increases))
 
-    def failures(self, columns: Sequence[Column]) -> list[Record]:
+    def failures(self, columns: Sequence[TableColumn]) -> list[Record]:
         """Failed runs of the methods and the reference."""
         table = self.table
         needed = {(label, column.train_level) for label in table.methods for column in columns}
@@ -195,7 +195,7 @@ class _Errors:
         failed = [record for record in self.records if record.failure is not None]
         return [record for record in failed if (record.label, record.level) in needed]
 
-    def _cell(self, label: str, column: Column) -> Cell | None:
+    def _cell(self, label: str, column: TableColumn) -> Cell | None:
         ours, reference = self.by_instance(label, column), self.reference_by_instance(column)
         instances, rmse = self.shared_instances(column), self.mean(label, column)
         if rmse is None:
@@ -207,27 +207,28 @@ class _Errors:
         return Cell(
             gap=fmean(gaps),
             spread=stdev(gaps) if len(gaps) > 1 else None,
-            share=fmean(ours[i] / reference[i] - 1 for i in instances),
+            relative_gap=fmean(ours[i] / reference[i] - 1 for i in instances),
             rmse=rmse,
             is_as_trained=self.table.is_as_trained(column),
             is_worse_than_constant=constant is not None and rmse > constant,
             published=gap,
-            published_share=gap / base if gap is not None and base else None,
+            published_relative_gap=gap / base if gap is not None and base else None,
             published_is_worse_than_constant=self._published_is_worse(gap, column),
         )
 
-    def _published_reference(self, column: Column) -> float | None:
+    def _published_reference(self, column: TableColumn) -> float | None:
         # The table that is tested at a single level prints its reference once.
         printed = [("reference", level) for level in (self.table.column_level(column), column.test_level)]
         return next((self.published[key] for key in printed if key in self.published), None)
 
-    def _published_is_worse(self, gap: float | None, column: Column) -> bool | None:
+    def _published_is_worse(self, gap: float | None, column: TableColumn) -> bool | None:
         """Whether a published error exceeds that of a constant; None if unknown.
 
-        The paper prints no error of a constant. For house prices it is replaced by the standard deviation
-        over the whole table: the paper's test rows are part of it, and single splits differ a lot. Elsewhere
-        it is replaced by our constant, relative to the exact predictor that is linear in the observed values,
-        to which the paper's Optimal is closest (for one Gaussian both are the same).
+        The paper does not report the error of a constant prediction. For house prices we use the standard
+        deviation of all sales: the paper's test rows are part of them, and single splits differ a lot.
+        Elsewhere a published error counts as worse than the constant if its ratio to the published Optimal
+        exceeds the ratio of our constant to our `linear`, to which the published Optimal is closest (for one
+        Gaussian, `linear` is optimal).
         """
         base = self._published_reference(column)
         if gap is None or base is None:

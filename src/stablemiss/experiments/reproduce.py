@@ -67,12 +67,12 @@ class Reproduction:
         """
         progress = progress or NullProgress()
         with store.appending() as append:
-            missing = self._missing(store, retry_failed)
-            if any(run.is_real for run in missing):
+            pending = self._pending(store, retry_failed)
+            if any(run.is_real for run in pending):
                 # Without the data this raises one error before the first fit, not one failure per run.
                 load_house_sales()
-            progress.start(f"{len(missing)} of {len(self.runs)} fits", total=len(missing))
-            for done, record in enumerate((workers or Workers()).map(execute, missing), start=1):
+            progress.start(f"{len(pending)} of {len(self.runs)} fits", total=len(pending))
+            for done, record in enumerate((workers or Workers()).map(execute, pending), start=1):
                 append(record)
                 outcome = f"{record.seconds:.0f} s" if record.failure is None else f"failed: {record.failure}"
                 progress.update(done, f"{record.key}: {outcome}")
@@ -80,7 +80,7 @@ class Reproduction:
         keys = {run.key for run in self.runs}
         return [record for record in store.records() if record.key in keys]
 
-    def _missing(self, store: Store, retry_failed: bool) -> list[Run]:
+    def _pending(self, store: Store, retry_failed: bool) -> list[Run]:
         stored = {
             record.key: record
             for record in store.records()
@@ -128,7 +128,7 @@ def to_budget(name: str) -> Budget:
 def current_records(store: Store, budget: Budget) -> tuple[list[Record], int]:
     """Stored records of a budget that are up to date, and the number of those that are not."""
     runs = {run.key: run for run in plan_runs(TABLES, budget)}
-    records = [record for record in store.records() if record.suite == budget.name]
+    records = [record for record in store.records() if record.experiment == budget.name]
     current = [record for record in records if record.key in runs and runs[record.key].is_done_by(record)]
     return current, len(records) - len(current)
 

@@ -34,7 +34,7 @@ class Run:
     dataset: str
     mechanism: str  # of the training rows
     level: float  # its missing rate
-    instance: int  # number of the population, or of the split of a real table
+    instance: int  # number of the random population, or of the random split of a real table
     label: str  # one of LABELS, or an exact predictor of a synthetic population, "optimal" or "linear"
     tests: tuple[TestSetting, ...] = ()  # every test that any table or figure asks for
 
@@ -56,7 +56,7 @@ class Run:
         return method(**{**(method.brief if self.budget.is_brief else {}), **settings})
 
     def settings(self) -> dict[str, Any]:
-        """Everything except the key of the record that determines the scores."""
+        """Everything that determines the scores and is not already in the key of the record."""
         method = self.method()
         return {
             "method": None if method is None else describe(method),
@@ -71,7 +71,7 @@ class Run:
     def record(self, **fields: Any) -> Record:
         """A record of this run with further fields."""
         return Record(
-            suite=self.budget.name,
+            experiment=self.budget.name,
             dataset=self.dataset,
             mechanism=self.mechanism,
             level=self.level,

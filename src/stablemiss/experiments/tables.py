@@ -32,7 +32,7 @@ MECHANISM_TITLES = {"mar": "MAR", "mcar_window": "MCAR", "mcar_independent": "MC
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column of a table, or one point of a figure: missing rates of training and test rows."""
 
     train_level: float
@@ -47,7 +47,7 @@ class PaperTable:
     dataset: str  # a key of DATA_TITLES
     train_mechanism: str  # keys of MECHANISM_TITLES
     test_mechanism: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     methods: tuple[str, ...] = (*PAPER_METHODS, *ADDED_METHODS, LINEAR)  # labels, in the order of the rows
     n_instances: int = 3  # populations, or splits of a real table, at budget "standard"
     reference: str = OPTIMAL  # a gap is the RMSE minus the reference's
@@ -80,16 +80,16 @@ class PaperTable:
         """The label with which all others are compared: the paper's method, or its full variant."""
         return ABLATION[0] if self.is_figure else "stablemiss"
 
-    def reference_level(self, column: Column) -> float:
+    def reference_level(self, column: TableColumn) -> float:
         """Missing rate at which the reference of a column is trained."""
         return column.test_level if self.reference_at_test_level else column.train_level
 
-    def column_level(self, column: Column) -> float:
+    def column_level(self, column: TableColumn) -> float:
         """The level that names a column: the one that differs between columns."""
         has_one_test_level = len({each.test_level for each in self.columns}) == 1
         return column.train_level if has_one_test_level else column.test_level
 
-    def is_as_trained(self, column: Column) -> bool:
+    def is_as_trained(self, column: TableColumn) -> bool:
         """Whether the test rows of a column have the missingness of the training rows."""
         return self.train_mechanism == self.test_mechanism and column.train_level == column.test_level
 
@@ -109,13 +109,13 @@ CLAIMS = {
 }
 
 
-def _trained_at(level: float) -> tuple[Column, ...]:
-    return tuple(Column(level, test) for test in LEVELS)
+def _trained_at(level: float) -> tuple[TableColumn, ...]:
+    return tuple(TableColumn(level, test) for test in LEVELS)
 
 
 _TRAINED_AT_50, _TRAINED_AT_10 = _trained_at(0.5), _trained_at(0.1)
-_TESTED_AT_50 = tuple(Column(level, 0.5) for level in LEVELS)
-_SAME_LEVEL = tuple(Column(level, level) for level in LEVELS)
+_TESTED_AT_50 = tuple(TableColumn(level, 0.5) for level in LEVELS)
+_SAME_LEVEL = tuple(TableColumn(level, level) for level in LEVELS)
 _INDEPENDENT, _WINDOW = "mcar_independent", "mcar_window"
 
 TABLES: dict[str, PaperTable] = {

@@ -9,13 +9,13 @@ from pathlib import Path
 from stablemiss.experiments.comparison import Cell, Comparison
 from stablemiss.report.summary import Summary
 from stablemiss.report.text import (
+    as_percent,
     axis_title,
     column_titles,
     decimals_for,
     instances_text,
     number,
     reference_title,
-    share,
     table_title,
     title_of,
 )
@@ -84,8 +84,9 @@ def reproduction_markdown(summary: Summary) -> str:
     return "\n\n".join(
         [
             "## All tables at a glance (published)",
-            "The gap as a share of the reference's RMSE, mean over a table's columns; in brackets as "
-            "published. **Bold**: best; _italic_: second best, of the paper's methods and of the others.",
+            "The relative gap (gap divided by the reference's RMSE), mean over a table's columns; in "
+            "brackets as published. **Bold**: best; _italic_: second best, of the paper's methods and of the "
+            "others.",
             _overview(summary),
             "## StableMiss against each method",
             "Columns of all tables in which StableMiss has the smaller gap, and tables with several "
@@ -110,11 +111,11 @@ def reproduction_markdown(summary: Summary) -> str:
 
 def _overview(summary: Summary) -> str:
     rows = []
-    for label, shares in [*summary.overview_lines(True), *summary.overview_lines(False)]:
+    for label, relative_gaps in [*summary.overview_lines(True), *summary.overview_lines(False)]:
         cells = []
-        for cell in shares:
-            published = f" ({share(cell.published)})" if cell and cell.published is not None else ""
-            cells.append(MARKS[cell.mark].format(share(cell.ours)) + published if cell else "–")
+        for cell in relative_gaps:
+            published = f" ({as_percent(cell.published)})" if cell and cell.published is not None else ""
+            cells.append(MARKS[cell.mark].format(as_percent(cell.ours)) + published if cell else "–")
         rows.append([title_of(label), *cells])
     titles = [table_title(comparison.table.name) for comparison in summary.tables]
     return markdown_table(["", *titles], rows, "--:")

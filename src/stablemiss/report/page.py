@@ -59,7 +59,7 @@ def render_page(
         title=text.title_of,
         table=text.table_title,
         number=text.number,
-        share=text.share,
+        as_percent=text.as_percent,
         percent=text.percent,
     )
     records = list(records)

@@ -26,6 +26,7 @@ def statistics(summary: Summary) -> Statistics:
     for comparison in tables:
         name = comparison.table.name
         values |= _wins(comparison)
+        # The pairs give the unweighted variant relative to StableMiss, hence the sign.
         values |= {f"weights.{name}": -pair.mean for pair in comparison.pairs if pair.label == UNWEIGHTED}
         values |= _mean_of(f"agreement.{name}", comparison.agreement)
     values |= _mean_of("weights.mean", [v for key, v in values.items() if key.startswith("weights.")])
@@ -94,7 +95,10 @@ def _lead_of_subject(tables: Sequence[Comparison], name: str) -> Statistics:
         if len(cells) == len(PAPER_METHODS) and cells[SUBJECT].is_as_trained == (name == "same"):
             columns.append((comparison.table.reference == OPTIMAL, cells))
     values: Statistics = {f"columns.{name}": len(columns)}
-    for suffix, gap, share in (("", "gap", "share"), (".published", "published", "published_share")):
+    for suffix, gap, relative_gap in (
+        ("", "gap", "relative_gap"),
+        (".published", "published", "published_relative_gap"),
+    ):
         is_first = [
             getattr(cells[SUBJECT], gap) == min(getattr(cell, gap) for cell in cells.values())
             for _, cells in columns
@@ -102,7 +106,7 @@ def _lead_of_subject(tables: Sequence[Comparison], name: str) -> Statistics:
         values[f"first{suffix}.{name}"] = sum(is_first)
         # Relative gaps are averaged only where the reference is Optimal.
         relative_gaps = [
-            {label: getattr(cell, share) for label, cell in cells.items()}
+            {label: getattr(cell, relative_gap) for label, cell in cells.items()}
             for has_optimal, cells in columns
             if has_optimal
         ]
@@ -119,8 +123,8 @@ def _variants(figure: Comparison) -> Statistics:
     if not columns:
         return {}
     name, subject = figure.table.name, figure.table.subject
-    full = [column[subject].share for column in columns]
-    others = [min(column[label].share for label in ABLATION if label != subject) for column in columns]
+    full = [column[subject].relative_gap for column in columns]
+    others = [min(column[label].relative_gap for label in ABLATION if label != subject) for column in columns]
     changes = [abs(column[subject].rmse / column[UNWEIGHTED].rmse - 1) for column in columns]
     return {
         f"{name}.full": fmean(full),
@@ -145,12 +149,12 @@ def _sizes(tables: Sequence[Comparison]) -> Statistics:
         "worse_than_constant": sum(cell.is_worse_than_constant for cell in known),
         "worse_than_constant.published": sum(bool(c.published_is_worse_than_constant) for c in known),
     }
-    shares = [
-        (cell.share, cell.published_share)
+    relative_gaps = [
+        (cell.relative_gap, cell.published_relative_gap)
         for has_optimal, cell in cells
-        if has_optimal and cell.published_share is not None
+        if has_optimal and cell.published_relative_gap is not None
     ]
-    if shares:
-        values["median.optimal"] = median(share for share, _ in shares)
-        values["median.optimal.published"] = median(share for _, share in shares)
+    if relative_gaps:
+        values["median.optimal"] = median(ours for ours, _ in relative_gaps)
+        values["median.optimal.published"] = median(published for _, published in relative_gaps)
     return values

@@ -18,8 +18,8 @@ from stablemiss.results import Record
 SUBJECT = "stablemiss"
 
 
-class Share(NamedTuple):
-    """Gap as a share of the reference's RMSE, mean over the columns of a table."""
+class RelativeGap(NamedTuple):
+    """Gap divided by the reference's RMSE, mean over the columns of a table."""
 
     ours: float
     published: float | None
@@ -51,7 +51,7 @@ class Summary:
     """The content of a page, except the pictures of the missingness patterns."""
 
     comparisons: tuple[Comparison, ...]
-    overview: dict[str, dict[str, Share]]  # label → table → share, where all columns have a score
+    overview: dict[str, dict[str, RelativeGap]]  # label → table → mean, if all columns have a score
     head_to_head: tuple[HeadToHead, ...]
     settings: tuple[tuple[str, str], ...]  # name, value
     timings: tuple[Timing, ...]
@@ -62,12 +62,12 @@ class Summary:
         """The comparisons that are not figures."""
         return [comparison for comparison in self.comparisons if not comparison.table.is_figure]
 
-    def overview_lines(self, from_paper: bool) -> list[tuple[str, list[Share | None]]]:
-        """Label and shares (one per table) of each method of the paper, or of each added method."""
+    def overview_lines(self, from_paper: bool) -> list[tuple[str, list[RelativeGap | None]]]:
+        """Label and relative gaps (one per table) of each method of the paper, or of each added method."""
         names = [comparison.table.name for comparison in self.tables]
         return [
-            (label, [shares.get(name) for name in names])
-            for label, shares in self.overview.items()
+            (label, [by_table.get(name) for name in names])
+            for label, by_table in self.overview.items()
             if (label in PAPER_METHODS) == from_paper
         ]
 
@@ -86,7 +86,7 @@ def summarise(
     tables : iterable of PaperTable, default=tuple(TABLES.values())
         Tables to summarise. Those without a score or a failure are left out.
     """
-    of_budget = (record for record in records if record.suite == budget.name)
+    of_budget = (record for record in records if record.experiment == budget.name)
     records = sorted(of_budget, key=lambda record: record.key)
     if not records:
         raise ValueError(
@@ -118,8 +118,8 @@ def distinct_columns(comparisons: Iterable[Comparison]) -> list[tuple[Comparison
     return list(columns.values())
 
 
-def _overview(comparisons: Sequence[Comparison]) -> dict[str, dict[str, Share]]:
-    overview: dict[str, dict[str, Share]] = {}
+def _overview(comparisons: Sequence[Comparison]) -> dict[str, dict[str, RelativeGap]]:
+    overview: dict[str, dict[str, RelativeGap]] = {}
     for one in comparisons:
         means: dict[str, float | None] = {}
         published: dict[str, float | None] = {}
@@ -127,12 +127,14 @@ def _overview(comparisons: Sequence[Comparison]) -> dict[str, dict[str, Share]]:
             overview.setdefault(line.label, {})
             cells = [cell for cell in line.cells if cell is not None]
             if cells and len(cells) == len(line.cells):
-                shares = [cell.published_share for cell in cells if cell.published_share is not None]
-                means[line.label] = fmean(cell.share for cell in cells)
-                published[line.label] = fmean(shares) if len(shares) == len(cells) else None
+                known = [
+                    cell.published_relative_gap for cell in cells if cell.published_relative_gap is not None
+                ]
+                means[line.label] = fmean(cell.relative_gap for cell in cells)
+                published[line.label] = fmean(known) if len(known) == len(cells) else None
         marks = mark_best(means)
         for label, mean in means.items():
-            overview[label][one.table.name] = Share(mean or 0.0, published[label], marks.get(label, ""))
+            overview[label][one.table.name] = RelativeGap(mean or 0.0, published[label], marks.get(label, ""))
     return overview
 
 

@@ -76,8 +76,8 @@ def number(value: float | None, decimals: int) -> str:
     return "–" if value is None else f"{value:z.{decimals}f}".replace("-", "−")
 
 
-def share(value: float | None) -> str:
-    """A share in percent with one decimal; a dash for None."""
+def as_percent(value: float | None) -> str:
+    """A fraction in percent with one decimal; a dash for None."""
     return "–" if value is None else f"{number(100 * value, 1)}%"
 
 

@@ -16,7 +16,7 @@ class Score:
     """The error of a fitted model under one test mechanism."""
 
     mechanism: str
-    level: float | None  # missing rate; None if the mechanism has none to set
+    level: float | None  # missing rate; None if the mechanism has no adjustable rate
     error: float | None  # in the metric of the record; None if the run measures something else
     predict_seconds: float | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)  # such as the coverage of intervals
@@ -35,12 +35,12 @@ class Record:
     True
     """
 
-    suite: str  # what the run belongs to: a budget of the reproduction such as "standard", or a benchmark
+    experiment: str  # a budget of the reproduction, such as "standard", or a benchmark
     dataset: str
     mechanism: str  # missingness of the training rows
-    level: float | None  # its missing rate; None if the mechanism has none to set
-    instance: int  # number of the population, or of the split of a real table
-    label: str  # name of the model in tables
+    level: float | None  # its missing rate; None if the mechanism has no adjustable rate
+    instance: int  # number of the random population, or of the random split of a real table
+    label: str  # name of the fitted model, such as a key of LABELS
     seed: int
     scores: tuple[Score, ...] = ()  # empty if the run failed
     metric: str = "rmse"  # or "log loss", …
@@ -61,8 +61,8 @@ class Record:
 
     @property
     def key(self) -> str:
-        """One line that identifies the run within all suites."""
-        parts = (self.suite, self.dataset, self.mechanism, self.level, self.instance, self.label)
+        """One line that identifies the run within all experiments."""
+        parts = (self.experiment, self.dataset, self.mechanism, self.level, self.instance, self.label)
         return " ".join(map(str, parts))
 
     def outcome(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from stablemiss.results.record import Record
 from stablemiss.writing import check_can_write
 
 # Every line starts with this.
-LINE_START = b'{"suite": "'
+LINE_START = b'{"experiment": "'
 
 
 class Store:
@@ -72,6 +72,7 @@ class Store:
                 f"Another process is writing to {self.path}. Wait for it to end, or choose another folder."
             ) from error
         try:
+            # Raises if the file is damaged.
             self.records()
             lines, incomplete = self._lines()
             with self.path.open("ab") as file:

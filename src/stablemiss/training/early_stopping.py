@@ -30,7 +30,7 @@ class EarlyStopping:
     Examples
     --------
     >>> stopping = EarlyStopping(nn.Linear(1, 1), patience=2)
-    >>> [stopping.should_stop(epoch, score) for epoch, score in enumerate([3.0, 1.0, 2.0, 2.0])]
+    >>> [stopping.update(epoch, score) for epoch, score in enumerate([3.0, 1.0, 2.0, 2.0])]
     [False, False, False, True]
     >>> stopping.best_epoch
     1
@@ -44,8 +44,8 @@ class EarlyStopping:
         self._waiting_since = 0
         self._snapshot = self._copy()
 
-    def should_stop(self, epoch: int, score: float) -> bool:
-        """Record the score of an epoch, copy the parameters if it is the best, and return whether to stop."""
+    def update(self, epoch: int, score: float) -> bool:
+        """Record a score; True if out of patience. The parameters of the best epoch are copied."""
         if score < self.best_score:
             self.best_score, self.best_epoch, self._waiting_since = score, epoch, epoch
             self._snapshot = self._copy()

@@ -265,12 +265,12 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
     try:
         # The initial parameters count as epoch 0: if training only makes the score worse, they are kept.
         history.scores.append(_score(stage))
-        stopping.should_stop(0, history.scores[0])
+        stopping.update(0, history.scores[0])
         for epoch in range(1, stage.max_epochs + 1):
             history.losses.append(_run_epoch(stage, updaters, epoch, rng))
             history.scores.append(_score(stage))
             progress.update(epoch, f"validation {history.scores[-1]:.4g}")
-            if _has_diverged(history) or stopping.should_stop(epoch, history.scores[-1]):
+            if _has_diverged(history) or stopping.update(epoch, history.scores[-1]):
                 if len(history.lr_reductions) == stage.lr_reductions:
                     history.ending = "patience"
                     break

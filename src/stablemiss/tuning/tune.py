@@ -73,7 +73,7 @@ class TuningResult:
         is_classification = is_classifier(self.initial_estimator)
         return [
             Record(
-                suite="tuning",
+                experiment="tuning",
                 dataset=dataset,
                 mechanism="training rows",
                 level=None,
