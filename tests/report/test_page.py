@@ -76,9 +76,9 @@ def test_the_standard_deviation_over_instances_is_shown(two_instances):
 
 
 def test_failures_and_missing_runs_are_shown_as_text(stored):
-    page = render_page(stored, QUICK, incomplete={"table1": (8, 17)})
+    page = render_page(stored, QUICK)
     assert "Failed: MIWAE, instance 0: ValueError: &lt;b&gt;no&lt;/b&gt; loss" in page
-    assert "8 of 17 fits so far" in page
+    assert "30 of 48 cells have no result yet" in page
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def report(
 ) -> None:
     """Write an HTML report of the records of `stablemiss reproduce`, beside the published results."""
     with plain_errors():
-        from stablemiss.experiments.reproduce import current_records, incomplete_tables, to_budget
+        from stablemiss.experiments.reproduce import current_records, to_budget
         from stablemiss.report.markdown import reproduction_markdown, split_page, write_block
         from stablemiss.report.page import check_can_render, render_page, write_page
         from stablemiss.report.summary import summarise
@@ -49,7 +49,7 @@ def report(
                 f"stablemiss reproduce all --budget {budget} --folder {folder}",
                 err=True,
             )
-        write_page(render_page(records, chosen, incomplete=incomplete_tables(records, chosen)), output)
+        write_page(render_page(records, chosen), output)
         typer.echo(f"Report: {output}")
         if docs is not None:
             write_block(docs, "reproduction", reproduction_markdown(summarise(records, chosen)))

@@ -166,6 +166,7 @@ def learn_weights(
     rng: Rng,
     weight: NDArray | None = None,
     groups: NDArray | None = None,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Floats:
     """Learn row weights that lower the dependence between columns and mask indicators.
@@ -188,6 +189,8 @@ def learn_weights(
     groups : (d,) int, default=None
         Columns with the same group number encode the same original column; their dependence is ignored. None
         gives every column its own group.
+    progress : Progress, default=None
+        Reports each epoch. None reports nothing.
     **settings
         Further parameters of `Decorrelator`.
 
@@ -209,7 +212,10 @@ def learn_weights(
     (True, 1.0)
     """
     decorrelator = Decorrelator(terms, form, strength, **settings)
-    return decorrelator.learn_weights(values, mask, rng=rng, weight=weight, groups=groups).weight
+    weighting = decorrelator.learn_weights(
+        values, mask, rng=rng, weight=weight, groups=groups, progress=progress
+    )
+    return weighting.weight
 
 
 # Indices of the columns used, and the random features of these columns.

@@ -76,6 +76,15 @@ class Comparison:
     pairs: tuple[Pair, ...]
     failures: tuple[Record, ...]
 
+    @property
+    def n_cells(self) -> int:
+        return len(self.lines) * len(self.columns)
+
+    @property
+    def n_missing(self) -> int:
+        """Number of cells without a result."""
+        return self.n_cells - sum(len(self.column(number)) for number in range(len(self.columns)))
+
     def column(self, number: int) -> dict[str, Cell]:
         """Label → cell of one column, without the methods that were not run."""
         cells = {line.label: line.cells[number] for line in self.lines}

@@ -143,15 +143,3 @@ def _to_names(names: Sequence[str]) -> list[str]:
         if name not in (*TABLES, ALL):
             raise ValueError(f"Tables and figures to reproduce are {choices}; got {name!r}.")
     return list(TABLES) if ALL in names else list(dict.fromkeys(names))
-
-
-def incomplete_tables(records: Sequence[Record], budget: Budget) -> dict[str, tuple[int, int]]:
-    """Name of each table with missing runs → number of its stored runs, and of all its runs."""
-    done = {record.key for record in records}
-    counts = {}
-    for name in TABLES:
-        keys = [run.key for run in plan_runs([name], budget)]
-        n_done = sum(key in done for key in keys)
-        if n_done < len(keys):
-            counts[name] = (n_done, len(keys))
-    return counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,7 +30,6 @@ def render_page(
     records: Iterable[Record],
     budget: Budget,
     demo: PaperTable | None = None,
-    incomplete: Mapping[str, tuple[int, int]] | None = None,
 ) -> str:
     """A page with every table beside the paper's numbers, figures, patterns, times and settings.
 
@@ -42,8 +41,6 @@ def render_page(
         The budget whose records are shown.
     demo : PaperTable, default=None
         Table of the demo. The page then shows only this table, and contains its records as a download.
-    incomplete : dict, default=None
-        Name of each table with missing runs → number of its stored runs, and of all its runs.
     """
     check_can_render()
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -70,7 +67,6 @@ def render_page(
         summary=summary,
         budget=budget,
         demo=demo,
-        incomplete=incomplete or {},
         plots={comparison.table.name: gap_plot(comparison) for comparison in plotted},
         patterns={} if demo else {title: mask_plot(mask) for title, mask in draw_patterns().items()},
         download="data:application/jsonl;base64," + b64encode(jsonl.encode()).decode(),

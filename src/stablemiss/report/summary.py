@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.comparison import Comparison, compare, mark_best
-from stablemiss.experiments.tables import PAPER_METHODS, TABLES, PaperTable
+from stablemiss.experiments.tables import PAPER_METHODS, TABLES, UNAVAILABLE, PaperTable
 from stablemiss.missingness import LEVELS
-from stablemiss.report.text import percent, title_of
+from stablemiss.report.text import percent, table_title, title_of
 from stablemiss.results import Record
 
 SUBJECT = "stablemiss"
@@ -100,7 +100,7 @@ def summarise(
         comparisons=tuple(shown),
         overview=_overview(without_figures),
         head_to_head=tuple(_head_to_head(without_figures)),
-        settings=tuple(_settings(records, budget)),
+        settings=(*_settings(records, budget), *_not_run(comparisons)),
         timings=tuple(_timings(records)),
         configurations=tuple(_configurations(records)),
     )
@@ -177,6 +177,19 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
     yield "Versions", ", ".join(sorted({f"{k} {v}" for one in records for k, v in one.versions.items()}))
     yield "Digests of the source code", ", ".join(sorted({one.source or "unknown" for one in records}))
     yield "Last record", max(one.finished for one in records)
+
+
+def _not_run(comparisons: Sequence[Comparison]) -> Iterable[tuple[str, str]]:
+    """Tables without any result, and tables with some results missing."""
+    absent = [table_title(one.table.name) for one in comparisons if one.n_missing == one.n_cells]
+    if any(one.table.name in TABLES for one in comparisons):
+        absent += [f"{table_title(name)} (needs {what})" for name, what in UNAVAILABLE.items()]
+    begun = [one for one in comparisons if 0 < one.n_missing < one.n_cells]
+    if absent:
+        yield "Not run", ", ".join(absent)
+    if begun:
+        counts = (f"{table_title(one.table.name)} ({one.n_missing} of {one.n_cells} cells)" for one in begun)
+        yield "Results missing in", ", ".join(counts)
 
 
 def _timings(records: Sequence[Record]) -> list[Timing]:
