@@ -23,9 +23,9 @@ import torch
 
 from stablemiss.datasets import Population, make_gaussian_mix
 from stablemiss.missingness import LEVELS, MECHANISMS, Mechanism
-from stablemiss.mixture import GaussianMixture, MixtureFit, Rows
+from stablemiss.mixture import EMRows, GaussianMixture, MixtureFit
 from stablemiss.mixture.em import Parameters, SufficientStatistics
-from stablemiss.mixture.workers import Workers
+from stablemiss.mixture.workers import ThreadWorkers
 from stablemiss.progress import NullProgress
 
 N_TEST = 8192
@@ -33,7 +33,7 @@ N_TEST = 8192
 
 def make_rows(
     population: Population, mechanism: Mechanism, n: int, rng: np.random.Generator
-) -> tuple[Rows, Rows, dict]:
+) -> tuple[EMRows, EMRows, dict]:
     """Training and validation rows (85 : 15), standardised, the target in the last column."""
     X, y = population.draw(n, rng)
     X = mechanism.hide(X, rng)
@@ -41,7 +41,8 @@ def make_rows(
     values = np.column_stack([(X - scale["mean"]) / scale["sd"], (y - y.mean()) / y.std()])
     mask, cut = ~np.isnan(values), n * 15 // 100
     train, valid = (
-        Rows(values[part], mask[part], np.ones(len(values[part]))) for part in (slice(cut, None), slice(cut))
+        EMRows(values[part], mask[part], np.ones(len(values[part])))
+        for part in (slice(cut, None), slice(cut))
     )
     return train, valid, scale
 
@@ -53,12 +54,12 @@ class CountedFit(MixtureFit):
         super().__init__(*args, **kwargs)
         self.passes: Counter = Counter()
 
-    def _expect(self, rows: Rows, parameters: Parameters) -> SufficientStatistics:
+    def _expect(self, rows: EMRows, parameters: Parameters) -> SufficientStatistics:
         self.passes[rows, len(parameters.means)] += 1
         return super()._expect(rows, parameters)
 
 
-def bare_pass(rows: Rows, n_components: int, whole: bool = False) -> float:
+def bare_pass(rows: EMRows, n_components: int, whole: bool = False) -> float:
     """Seconds to factor and invert one matrix for every mask and component of an E-step.
 
     The matrices have the size that the E-step factors: the smaller of the observed and the missing block.
@@ -79,7 +80,7 @@ def bare_pass(rows: Rows, n_components: int, whole: bool = False) -> float:
             factor, _ = torch.linalg.cholesky_ex(matrices[id(block)])
             torch.cholesky_inverse(factor)
 
-    with Workers() as workers:
+    with ThreadWorkers() as workers:
         workers.map(blocks, work)
         start = time.perf_counter()
         for _ in range(2):

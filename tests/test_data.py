@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stablemiss.data import MaskedData, centre_and_scale, hide, is_missing, to_table
+from stablemiss.data import MaskedData, centre_and_scale, is_missing, to_table, zero_where_missing
 
 
 def make_data(n=6, d=3, seed=0):
@@ -15,7 +15,7 @@ def make_data(n=6, d=3, seed=0):
 
 def test_hide_sets_hidden_values_to_zero_even_if_they_are_nan_or_infinite():
     values = np.array([[np.nan, np.inf, 3.0]])
-    assert hide(values, np.array([[False, False, True]])).tolist() == [[0.0, 0.0, 3.0]]
+    assert zero_where_missing(values, np.array([[False, False, True]])).tolist() == [[0.0, 0.0, 3.0]]
 
 
 def test_weights_have_mean_one_and_are_not_rescaled_in_subsets():

@@ -1,6 +1,6 @@
 import pytest
 
-from stablemiss.text import looks_like_dates, non_numeric_entry
+from stablemiss.text import first_date_entry, non_numeric_entry
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_a_non_numeric_entry_is_found_only_if_nearly_all_entries_are_numbers(ent
     ],
 )
 def test_dates_are_recognised_only_if_all_entries_are_dates(entries, expected):
-    assert looks_like_dates(entries) == expected
+    assert first_date_entry(entries) == expected

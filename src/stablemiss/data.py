@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 
-def hide(values: Floats, mask: Bools) -> Floats:
+def zero_where_missing(values: Floats, mask: Bools) -> Floats:
     """Return `values` with zeros where `mask` is False, even if a value there is NaN or infinite."""
     return np.where(mask, values, 0.0)
 
@@ -210,7 +210,7 @@ class MaskedData:
                 f"must agree in the number of rows, and values, mask and groups {groups.shape} in the number "
                 "of columns."
             )
-        values = hide(values, mask)
+        values = zero_where_missing(values, mask)
         if not np.isfinite(values).all():
             raise ValueError("Observed values must be finite. Set mask to False for NaN and inf.")
         if not np.isfinite(weight).all() or (weight < 0).any():
@@ -245,4 +245,4 @@ class MaskedData:
     def keep_where(self, keep: Bools) -> MaskedData:
         """Return the same rows in which values stay observed only where `keep` (n, d) is True."""
         mask = self.mask & keep
-        return replace(self, values=hide(self.values, mask), mask=mask)
+        return replace(self, values=zero_where_missing(self.values, mask), mask=mask)

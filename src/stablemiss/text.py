@@ -40,7 +40,7 @@ def non_numeric_entry(entries: Iterable[str], min_numeric_share: float = 0.9) ->
 
     See Also
     --------
-    looks_like_dates : Detects columns of dates.
+    first_date_entry : Finds an entry of a column of dates.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def non_numeric_entry(entries: Iterable[str], min_numeric_share: float = 0.9) ->
     return next(iter(non_numeric))
 
 
-def looks_like_dates(entries: Iterable[str]) -> str | None:
+def first_date_entry(entries: Iterable[str]) -> str | None:
     """Return the first entry if all entries are numeric dates, otherwise None.
 
     See Also
@@ -65,7 +65,7 @@ def looks_like_dates(entries: Iterable[str]) -> str | None:
 
     Examples
     --------
-    >>> looks_like_dates(["31/12/2020", "1/1/2021 12:30"])
+    >>> first_date_entry(["31/12/2020", "1/1/2021 12:30"])
     '31/12/2020'
     """
     entries = list(dict.fromkeys(entries))

@@ -262,7 +262,7 @@ def test_encoded_columns_of_one_group_count_as_one_missing_column():
     data = MaskedData.of(np.ones((500, 5)), np.ones((500, 5)), target, groups=groups)
     calibration = MaskAugmentation.of(groups).copies(data, 3, rng)
     calibrator = ConformalCalibrator.of(np.zeros((2000, 1)), calibration, Regression.of(target), 4, rng)
-    assert calibrator.level.max() == 2
+    assert calibrator.stratum.max() == 2
     assert len(calibrator.bandwidth) == 3
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from stablemiss.data import MaskedData
 from stablemiss.methods import MIWAE
-from stablemiss.methods.miwae import MIWAENet, StudentT, importance_bound, label_bound
+from stablemiss.methods.miwae import MIWAENet, StudentT, importance_bound, target_bound
 from stablemiss.progress import NullProgress
 from stablemiss.tasks import Regression
 
@@ -18,7 +18,7 @@ SLOPE, NOISE = np.array([1.0, -0.5, 2.0]), 0.5
 
 
 class LinearDecoder(nn.Module):
-    """x = SLOPE z + noise, nearly Gaussian through many degrees of freedom, and a constant label."""
+    """x = SLOPE z + noise, nearly Gaussian through many degrees of freedom, and a constant target."""
 
     def forward(self, z):
         location = torch.cat([z * torch.from_numpy(SLOPE), torch.zeros_like(z)], dim=-1)
@@ -81,18 +81,18 @@ def test_with_another_posterior_the_bound_rises_with_k_towards_the_likelihood(ne
 
 
 @pytest.mark.parametrize("k", [1, 5, 50])
-def test_with_a_label_the_bound_is_tight_for_the_joint_likelihood(net, rows, k):
-    """The last column serves as label: the bound equals log p(x_o, y) for any number of draws."""
+def test_with_a_target_the_bound_is_tight_for_the_joint_likelihood(net, rows, k):
+    """The last column serves as target: the bound equals log p(x_o, y) for any number of draws."""
     values, mask, *_ = rows
-    mask[:, 2], without_label = 1.0, mask.clone()
-    without_label[:, 2] = 0.0
+    mask[:, 2], without_target = 1.0, mask.clone()
+    without_target[:, 2] = 0.0
     truth, mean, scale = exact(values, mask)
     noise = torch.from_numpy(np.random.default_rng(0).normal(size=(len(values), k, 1)))
     z = mean[:, None, None] + scale[:, None, None] * noise
     columns, _ = net.decode(z)
-    ratio = net.log_ratio(values, without_label, mean[:, None], scale[:, None], z, columns)
-    label = columns.log_density(values[:, None])[:, :, 2]
-    assert torch.allclose(label_bound(ratio, label, 1.0), truth, atol=1e-5)
+    ratio = net.log_ratio(values, without_target, mean[:, None], scale[:, None], z, columns)
+    log_target = columns.log_density(values[:, None])[:, :, 2]
+    assert torch.allclose(target_bound(ratio, log_target, 1.0), truth, atol=1e-5)
 
 
 def test_the_density_equals_scipys_student_t():
@@ -109,12 +109,12 @@ def test_a_prediction_weights_the_draws_by_importance(net):
             n = len(inputs)
             return torch.cat([torch.zeros(n, 1), torch.full((n, 1), 0.5413)], dim=1).double()
 
-    class LabelDecoder(LinearDecoder):
+    class TargetDecoder(LinearDecoder):
         def forward(self, z):
             parts = super().forward(z)
             return torch.cat([parts[..., :3], z, parts[..., 4:]], dim=-1)
 
-    net.encoder, net.decoder = UninformativeEncoder(), LabelDecoder()
+    net.encoder, net.decoder = UninformativeEncoder(), TargetDecoder()
     net.draws = torch.from_numpy(np.random.default_rng(0).normal(size=(20_000, 1)))
     values = torch.tensor([[1.0, -0.5, 2.0]], dtype=torch.float64)
     precision = 1 + SLOPE @ SLOPE / NOISE**2
@@ -131,17 +131,17 @@ def test_the_bound_is_the_logarithm_of_the_mean_ratio():
     assert np.allclose(importance_bound(ratio), expected)
 
 
-def test_a_label_of_weight_one_is_treated_like_a_column():
-    ratio, label = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 7)))
-    assert torch.allclose(label_bound(ratio, label, 1.0), importance_bound(ratio + label))
+def test_a_target_of_weight_one_is_treated_like_a_column():
+    ratio, log_target = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 5, 7)))
+    assert torch.allclose(target_bound(ratio, log_target, 1.0), importance_bound(ratio + log_target))
 
 
-def test_draws_that_copy_the_label_do_not_increase_the_bound():
-    """All draws explain the columns equally well, and one of four hits the label: the bound uses the mean."""
-    ratio, label = torch.zeros(1, 4), torch.tensor([[5.0, -50.0, -50.0, -50.0]])
+def test_draws_that_copy_the_target_do_not_increase_the_bound():
+    """All draws explain the columns equally well, one of four hits the target: the bound uses the mean."""
+    ratio, log_target = torch.zeros(1, 4), torch.tensor([[5.0, -50.0, -50.0, -50.0]])
     likelihood = 5.0 - np.log(4)
     for weight in (1.0, 20.0):
-        assert float(label_bound(ratio, label, weight)) == pytest.approx(weight * likelihood, rel=1e-5)
+        assert float(target_bound(ratio, log_target, weight)) == pytest.approx(weight * likelihood, rel=1e-5)
 
 
 def test_a_label_weight_of_zero_raises():

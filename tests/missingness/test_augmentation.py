@@ -56,5 +56,5 @@ def test_informative_columns_that_are_never_missing_are_replaced_by_others():
     )
     keep = augmentation.draw(20000, to_rng(0))
     assert keep[:, :3].all()
-    # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three for those in which informative ones are hidden first.
+    # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three where informative ones are hidden preferentially.
     assert 0.36 < 1 - keep[:, 3:].mean() < 0.48

@@ -3,8 +3,8 @@ import pytest
 import torch
 from scipy.stats import multivariate_normal
 
-from stablemiss.mixture.em import Parameters, Rows, SufficientStatistics, expect, maximise
-from stablemiss.mixture.workers import Workers
+from stablemiss.mixture.em import EMRows, Parameters, SufficientStatistics, expect, maximise
+from stablemiss.mixture.workers import ThreadWorkers
 
 
 def make_rows(seed, n=400, d=5, share=0.6):
@@ -14,7 +14,7 @@ def make_rows(seed, n=400, d=5, share=0.6):
     values = np.einsum("nij,nj->ni", roots[rng.integers(2, size=n)], rng.normal(size=(n, d)))
     mask = rng.random((n, d)) < share
     mask[:, -1] = True
-    return Rows(values, mask, rng.uniform(0.5, 1.5, size=n))
+    return EMRows(values, mask, rng.uniform(0.5, 1.5, size=n))
 
 
 def make_start(seed, n_components=2, d=5):
@@ -48,7 +48,7 @@ def naive_sums(rows, parameters):
 @pytest.mark.parametrize("share", [0.15, 0.5, 0.9])
 def test_sums_equal_naive_loops(share):
     rows, parameters = make_rows(0, n=120, share=share), make_start(0)
-    with Workers() as workers:
+    with ThreadWorkers() as workers:
         sums = expect(rows, parameters, workers)
         likelihood = rows.log_likelihood(parameters, workers)
     weight, first, second = naive_sums(rows, parameters)
@@ -62,7 +62,7 @@ def test_sums_equal_naive_loops(share):
 def test_likelihood_never_decreases(seed):
     rows, parameters = make_rows(seed), make_start(seed)
     path = []
-    with Workers() as workers:
+    with ThreadWorkers() as workers:
         for _ in range(25):
             sums = expect(rows, parameters, workers)
             path.append(sums.log_likelihood)
@@ -98,13 +98,13 @@ def test_components_with_the_same_regression_are_shrunk_to_it():
     for name, sign in (("shared", 1), ("opposite", -1)):
         y = np.where(group == 1, sign, 1) * ((x - 6 * group[:, None]) @ coef) + noise
         table = np.column_stack([x, y])
-        rows = Rows((table - table.mean(0)) / table.std(0), np.ones(table.shape, dtype=bool), np.ones(n))
+        rows = EMRows((table - table.mean(0)) / table.std(0), np.ones(table.shape, dtype=bool), np.ones(n))
         start = make_start(1, d=4)
         means = torch.from_numpy(np.stack([rows.values.numpy()[group == g].mean(0) for g in (0, 1)]))
         parameters = Parameters(
             start.log_weights, means, start.covariances, start.log_between, start.log_shared
         )
-        with Workers() as workers:
+        with ThreadWorkers() as workers:
             for _ in range(60):
                 parameters = maximise(expect(rows, parameters, workers), parameters, n_targets=1, ridge=0.1)
         between[name] = float(parameters.log_between.exp())
@@ -118,7 +118,7 @@ def test_an_empty_component_stays_finite():
     parameters = Parameters(
         parameters.log_weights, far, parameters.covariances, *[torch.zeros(()).double()] * 2
     )
-    with Workers() as workers:
+    with ThreadWorkers() as workers:
         parameters = maximise(expect(rows, parameters, workers), parameters, n_targets=1, ridge=0.1)
     assert torch.isfinite(parameters.means).all()
     assert torch.linalg.eigvalsh(parameters.covariances).min() > 0
@@ -165,9 +165,9 @@ def test_a_noisy_target_does_not_affect_the_others():
     x = rng.normal(size=(300, 3))
     exact = x @ [1.0, -1.0, 0.5]
     targets = np.column_stack([exact / exact.std(), rng.normal(size=(300, 2))])
-    rows = Rows(np.hstack([x, targets]), np.ones((300, 6), dtype=bool), np.ones(300))
+    rows = EMRows(np.hstack([x, targets]), np.ones((300, 6), dtype=bool), np.ones(300))
     parameters = make_start(0, n_components=1, d=6)
-    with Workers() as workers:
+    with ThreadWorkers() as workers:
         for _ in range(30):
             parameters = maximise(expect(rows, parameters, workers), parameters, n_targets=3, ridge=0.1)
     residual_variance = 1 / torch.linalg.inv(parameters.covariances[0, :4, :4])[-1, -1]

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from stablemiss.mixture import MixtureFit, Rows
+from stablemiss.mixture import EMRows, MixtureFit
 from stablemiss.mixture.em import expect, maximise
-from stablemiss.mixture.workers import Workers
+from stablemiss.mixture.workers import ThreadWorkers
 from stablemiss.progress import NullProgress
 
 
@@ -20,7 +20,8 @@ def make_three(seed, n=3000, d=6, missing=0.3):
 def make_fit(values, mask, seed=0, n_targets=1, max_steps=150):
     cut = len(values) // 5
     train, valid = (
-        Rows(values[rows], mask[rows], np.ones(len(values[rows]))) for rows in (slice(cut, None), slice(cut))
+        EMRows(values[rows], mask[rows], np.ones(len(values[rows])))
+        for rows in (slice(cut, None), slice(cut))
     )
     rng = np.random.default_rng(seed)
     return MixtureFit(
@@ -55,7 +56,7 @@ def test_squarem_converges_faster_than_plain_em():
     """After the same number of E-steps the likelihood is higher."""
     values, mask, _ = make_three(1, missing=0.5)
     fit = make_fit(values, mask, max_steps=30)
-    with Workers() as fit.workers:
+    with ThreadWorkers() as fit.workers:
         start = fit._initialise(fit._fit_one_component(0.1), 3)
         accelerated = fit._run_em(start, "test")
         plain = start
@@ -83,8 +84,8 @@ def test_the_same_seed_gives_the_same_mixture():
 
 
 def test_fitting_works_without_rows_and_without_validation_rows():
-    empty = Rows(np.zeros((0, 3)), np.zeros((0, 3), dtype=bool), np.zeros(0))
-    rows = Rows(np.random.default_rng(0).normal(size=(30, 3)), np.ones((30, 3), dtype=bool), np.ones(30))
+    empty = EMRows(np.zeros((0, 3)), np.zeros((0, 3), dtype=bool), np.zeros(0))
+    rows = EMRows(np.random.default_rng(0).normal(size=(30, 3)), np.ones((30, 3), dtype=bool), np.ones(30))
     for train in (empty, rows):
         fit = MixtureFit(train, empty, 0, 1e-3, 50, np.random.default_rng(0), NullProgress())
         assert np.isfinite(fit.fit(None, 3, None).covariances).all()

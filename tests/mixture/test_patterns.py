@@ -13,7 +13,7 @@ def test_every_row_is_in_exactly_one_block_with_the_columns_of_its_mask(seed, sh
     patterns = Patterns(mask)
     for block in patterns.blocks(n_components=3):
         for row, pattern in zip(patterns.order[block.rows], block.pattern.tolist(), strict=True):
-            expected = mask[row] if block.is_observed else ~mask[row]
+            expected = mask[row] if block.columns_are_observed else ~mask[row]
             assert block.columns[pattern].tolist() == np.flatnonzero(expected).tolist()
             rows_in_blocks.append(row)
     assert sorted(rows_in_blocks) == list(range(shape[0]))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from stablemiss.data import hide
+from stablemiss.data import zero_where_missing
 from stablemiss.mixture import GaussianMixture, Uncertainty
 
 
@@ -53,7 +53,7 @@ def explained(covariance, columns, n_targets):
 @pytest.mark.parametrize("n_targets", [1, 2])
 @pytest.mark.parametrize("seed", range(2))
 def test_error_and_gain_agree_with_the_textbook_formulas(n_components, n_targets, seed):
-    """For all masks and for grouped columns; `complete` too if there is one component."""
+    """For all masks and for grouped columns; `error_if_complete` too if there is one component."""
     rng = np.random.default_rng(seed)
     groups = np.array([0, 1, 1, 2, 4, 4, 4])
     mixture = make_mixture(rng, n_components, d=7, n_targets=n_targets)
@@ -75,7 +75,7 @@ def test_error_and_gain_agree_with_the_textbook_formulas(n_components, n_targets
         if n_components == 1:
             all_missing = np.arange(len(missing))
             complete = error - (explained(covariance, all_missing, n_targets) if len(missing) else 0.0)
-            np.testing.assert_allclose(uncertainty.complete[i], complete, rtol=1e-9)
+            np.testing.assert_allclose(uncertainty.error_if_complete[i], complete, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_components", [1, 3])
@@ -85,7 +85,7 @@ def test_gains_are_non_negative_and_at_most_the_gain_of_all_columns(n_components
     mixture = make_mixture(rng, n_components, d=8)
     rows, mask = draw(mixture, 500, rng)[:, :8], rng.random((500, 8)) < rng.random((500, 1))
     uncertainty = Uncertainty.of(mixture, rows, mask)
-    total_gain = (uncertainty.error - uncertainty.complete).sum(axis=1)
+    total_gain = (uncertainty.error - uncertainty.error_if_complete).sum(axis=1)
     assert (uncertainty.gain >= 0).all()
     assert (uncertainty.gain.max(axis=1) <= total_gain + 1e-12).all()
     np.testing.assert_array_equal(uncertainty.gain[mask], 0.0)
@@ -100,7 +100,7 @@ def test_a_complete_row_has_no_gain():
     rng = np.random.default_rng(0)
     mixture = make_mixture(rng)
     uncertainty = Uncertainty.of(mixture, rng.normal(size=(50, 6)), np.ones((50, 6), dtype=bool))
-    np.testing.assert_array_equal(uncertainty.error, uncertainty.complete)
+    np.testing.assert_array_equal(uncertainty.error, uncertainty.error_if_complete)
     np.testing.assert_array_equal(uncertainty.gain, 0.0)
     np.testing.assert_array_equal(uncertainty.most_informative_missing, -1)
 
@@ -125,7 +125,9 @@ def test_expected_errors_of_three_components_agree_with_simulation(seed):
         uncertainty = Uncertainty.of(mixture, row[None, :d], observed[None, :d])
         error = simulated_error(observed)
         assert uncertainty.error[0, 0] == pytest.approx(error, rel=0.05)
-        assert uncertainty.complete[0, 0] == pytest.approx(simulated_error(np.arange(d + 1) < d), rel=0.12)
+        assert uncertainty.error_if_complete[0, 0] == pytest.approx(
+            simulated_error(np.arange(d + 1) < d), rel=0.12
+        )
         for j in np.flatnonzero(~observed[:d]):
             predicted.append(uncertainty.gain[0, j] / error)
             simulated.append(1 - simulated_error(observed | (np.arange(d + 1) == j)) / error)
@@ -141,7 +143,7 @@ def test_the_expected_error_of_complete_rows_is_unbiased():
     mask = rng.random((4000, 8)) < 0.4
     uncertainty = Uncertainty.of(mixture, rows[:, :8], mask)
     of_complete_rows = Uncertainty.of(mixture, rows[:, :8], np.ones_like(mask))
-    assert uncertainty.complete.mean() == pytest.approx(of_complete_rows.error.mean(), rel=0.05)
+    assert uncertainty.error_if_complete.mean() == pytest.approx(of_complete_rows.error.mean(), rel=0.05)
     assert uncertainty.error.mean() == pytest.approx(
         np.mean((rows[:, 8] - predict(mixture, rows[:, :8], mask)) ** 2), rel=0.05
     )
@@ -165,8 +167,8 @@ def test_errors_of_class_indicators_are_brier_scores():
     uncertainty = Uncertainty.of(joint, values, mask, outputs=all_classes)
     probability = features.responsibilities(values, mask)
     np.testing.assert_allclose(uncertainty.error, probability * (1 - probability), atol=1e-12)
-    assert (uncertainty.complete <= uncertainty.error).all()
-    assert (uncertainty.complete >= 0).all()
+    assert (uncertainty.error_if_complete <= uncertainty.error).all()
+    assert (uncertainty.error_if_complete >= 0).all()
 
 
 def test_errors_are_proportional_to_the_square_of_the_unit_of_the_outputs():
@@ -176,7 +178,7 @@ def test_errors_are_proportional_to_the_square_of_the_unit_of_the_outputs():
     plain = Uncertainty.of(mixture, values, mask)
     scaled = Uncertainty.of(mixture, values, mask, outputs=np.diag([10.0, 0.0]))
     np.testing.assert_allclose(scaled.error, plain.error * [100.0, 0.0])
-    np.testing.assert_allclose(scaled.complete, plain.complete * [100.0, 0.0], rtol=1e-6)
+    np.testing.assert_allclose(scaled.error_if_complete, plain.error_if_complete * [100.0, 0.0], rtol=1e-6)
     alone = Uncertainty.of(mixture, values, mask, outputs=np.array([[10.0], [0.0]]))
     np.testing.assert_allclose(scaled.gain, alone.gain)
 
@@ -202,8 +204,8 @@ def test_the_result_of_a_row_depends_neither_on_other_rows_nor_on_hidden_values(
     mask = rng.random((300, 6)) < 0.5
     together = Uncertainty.of(mixture, np.where(mask, values, np.nan), mask)
     for row in (0, 120, 299):
-        alone = Uncertainty.of(mixture, hide(values, mask)[[row]], mask[[row]])
-        for name in ("error", "complete", "gain"):
+        alone = Uncertainty.of(mixture, zero_where_missing(values, mask)[[row]], mask[[row]])
+        for name in ("error", "error_if_complete", "gain"):
             np.testing.assert_allclose(getattr(alone, name)[0], getattr(together, name)[row], rtol=1e-9)
 
 
@@ -217,7 +219,7 @@ def test_a_table_without_rows_and_a_single_column_work():
     )
     single = Uncertainty.of(make_mixture(rng, d=1), np.ones((2, 1)), np.array([[True], [False]]))
     assert single.most_informative_missing.tolist() == [-1, 0]
-    assert 0 < single.complete[1, 0] < single.error[1, 0]
+    assert 0 < single.error_if_complete[1, 0] < single.error[1, 0]
 
 
 @pytest.mark.parametrize(
@@ -244,6 +246,6 @@ def test_expected_errors_of_a_target_without_noise_are_not_negative():
     )  # y is a sum of features
     values, mask = rng.normal(size=(400, 5)), rng.random((400, 5)) < 0.7
     uncertainty = Uncertainty.of(joint, values, mask)
-    assert min(uncertainty.error.min(), uncertainty.complete.min()) >= 0
-    np.testing.assert_allclose(uncertainty.complete, 0.0, atol=1e-12)
+    assert min(uncertainty.error.min(), uncertainty.error_if_complete.min()) >= 0
+    np.testing.assert_allclose(uncertainty.error_if_complete, 0.0, atol=1e-12)
     np.testing.assert_allclose(uncertainty.error[mask.all(axis=1)], 0.0, atol=1e-12)

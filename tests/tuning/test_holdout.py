@@ -9,8 +9,8 @@ from stablemiss.missingness import MCARIndependent, Outage
 from stablemiss.tuning.holdout import HoldoutSplit
 
 
-def make_split(estimator, X, y, sample_weight=None, valid_fraction=0.25, test_mechanism=None, seed=0):
-    return HoldoutSplit.of(estimator, X, y, sample_weight, valid_fraction, test_mechanism, seed)
+def make_split(estimator, X, y, sample_weight=None, holdout_fraction=0.25, test_mechanism=None, seed=0):
+    return HoldoutSplit.of(estimator, X, y, sample_weight, holdout_fraction, test_mechanism, seed)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -69,7 +69,7 @@ def test_different_tables_targets_weights_and_splits_have_different_fingerprints
         make_split(ols, X, y + 1),
         make_split(ols, X, y, np.arange(1, 61)),
         make_split(ols, X, y, seed=1),
-        make_split(ols, X, y, valid_fraction=0.3),
+        make_split(ols, X, y, holdout_fraction=0.3),
         make_split(ols, X, y, test_mechanism=MCARIndependent(0.5)),
     ]
     assert len({split.fingerprint() for split in splits}) == len(splits)

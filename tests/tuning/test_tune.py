@@ -339,7 +339,7 @@ def test_progress_reports_the_number_of_finished_trials(table, constant_height):
         ({"estimator": MissingRegressor("ols", params={"ridge": 5.0})}, "first trial {'ridge': "),
         ({"space": {"ridge": Range(1.0, 2.0)}}, "space {'ridge': Range"),
         ({"random_state": 1}, "random_state 0; got 1"),
-        ({"valid_fraction": 0.3}, "valid_fraction 0.2; got 0.3"),
+        ({"holdout_fraction": 0.3}, "holdout_fraction 0.2; got 0.3"),
         (
             {"test_mechanism": MCARIndependent(0.5)},
             "fingerprint of table, target, weights and test mechanism ",
@@ -397,7 +397,7 @@ def test_invalid_arguments_raise(table):
         tune(ols, X, y, space={"rigde": Range(0, 1)})
     with pytest.raises(ValueError, match=r"space\['ridge'\] must be a Range or a Choice.*got \[0, 1\]"):
         tune(ols, X, y, space={"ridge": [0, 1]})
-    for name, value in {"n_trials": 0, "random_state": None, "valid_fraction": 1.0, "n_jobs": 0}.items():
+    for name, value in {"n_trials": 0, "random_state": None, "holdout_fraction": 1.0, "n_jobs": 0}.items():
         with pytest.raises(ValueError, match=f"{name} must .*; got {value!r}"):
             tune(ols, X, y, space=RIDGE, **{name: value})
     with pytest.raises(ValueError, match=r"at least 3 rows.*got 2"):

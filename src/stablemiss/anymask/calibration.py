@@ -45,13 +45,13 @@ TREE_PARAMS = {
     "verbosity": -1,
 }
 N_TREES = 40
-# Minimum effective number of rows for a margin. If fewer rows have a level, the bandwidth is increased to
-# include rows of neighbouring levels.
+# Minimum effective number of rows for a margin. If a stratum has fewer rows, the bandwidth is increased to
+# include rows of neighbouring strata.
 MIN_EFFECTIVE_ROWS = 500
-# Minimum bandwidth of the kernel over levels, as a fraction of the number of levels.
+# Minimum bandwidth of the kernel over strata, as a fraction of the number of strata.
 MIN_BANDWIDTH = 0.06
-# Number of levels of the largest class probability.
-N_CONFIDENCE_LEVELS = 20
+# Number of bins of the largest class probability.
+N_CONFIDENCE_BINS = 20
 
 
 class ConformalCalibrator:
@@ -60,8 +60,8 @@ class ConformalCalibrator:
     The **score** of a calibration row measures its prediction error. For numeric targets it is the absolute
     error divided by the error that trees predict from the observed values; for classification it is the total
     probability of the classes ranked above the true class. The margin for a new row is a weighted quantile of
-    the scores of the calibration rows. Calibration rows have a larger weight if their **level** is close to
-    that of the new row. The level is the number of missing columns for numeric targets, and the binned
+    the scores of the calibration rows. Calibration rows have a larger weight if their **stratum** is close to
+    that of the new row. The stratum is the number of missing columns for numeric targets, and the binned
     largest class probability for classification.
 
     Coverage is valid on average over rows that are masked like the calibration rows. Under one fixed mask it
@@ -77,13 +77,14 @@ class ConformalCalibrator:
         there were too few rows, and for classification.
     scores : (k, m)
         Scores of the calibration rows, for each of k outputs (k = 1 for classification).
-    level, weight : (m,)
-        Level and weight of each calibration row.
-    edges : (n_levels − 1,)
-        For classification, the largest class probability at which each further level begins; empty for
+    stratum, weight : (m,)
+        Stratum and weight of each calibration row.
+    edges : (n_strata − 1,)
+        For classification, the largest class probability at which each further stratum begins; empty for
         numeric targets.
-    bandwidth, n_rows : (n_levels,)
-        For each level: the kernel bandwidth over levels, and the effective number of distinct rows within it.
+    bandwidth, n_rows : (n_strata,)
+        For each stratum: the kernel bandwidth over strata, and the effective number of distinct rows within
+        it.
 
     Examples
     --------
@@ -105,7 +106,7 @@ class ConformalCalibrator:
         groups: NDArray[np.int64],
         models: list[list[str]],
         scores: Floats,
-        level: NDArray[np.int64],
+        stratum: NDArray[np.int64],
         weight: Floats,
         edges: Floats,
         bandwidth: Floats,
@@ -114,7 +115,7 @@ class ConformalCalibrator:
         self.groups = groups
         self.models = models
         self.scores = scores
-        self.level = level
+        self.stratum = stratum
         self.weight = weight
         self.edges = edges
         self.bandwidth = bandwidth
@@ -150,28 +151,28 @@ class ConformalCalibrator:
         edges = np.empty(0)
         if isinstance(task, Classification):
             probabilities = task.probabilities(outputs)
-            quantiles = np.linspace(0, 1, N_CONFIDENCE_LEVELS + 1)[1:-1]
+            quantiles = np.linspace(0, 1, N_CONFIDENCE_BINS + 1)[1:-1]
             edges = np.quantile(probabilities.max(axis=1), quantiles)
-            level, n_levels = _confidence_level(probabilities, edges), N_CONFIDENCE_LEVELS
+            stratum, n_strata = _confidence_stratum(probabilities, edges), N_CONFIDENCE_BINS
             scores = _probability_above(probabilities)[np.arange(len(row)), calibration.target][None]
         else:
-            level, n_levels = _count_missing(calibration.mask, groups), len(np.unique(groups)) + 1
+            stratum, n_strata = _count_missing(calibration.mask, groups), len(np.unique(groups)) + 1
             scores = np.abs(calibration.target - outputs).T
             if len(distinct_rows) >= MIN_ROWS:
                 # All copies of a row are in the same fold, because they have the same target.
                 fold = (rng.permutation(len(distinct_rows)) % N_FOLDS)[row]
-                features = _tree_features(calibration.values, calibration.mask, outputs, level)
+                features = _tree_features(calibration.values, calibration.mask, outputs, stratum)
                 models, expected = _fit_error_size(scores, features, weight, fold)
                 scores = scores / expected
-        bandwidth, n_rows = _bandwidths(level, row, weight, n_levels)
-        return cls(groups, models, scores, level, weight, edges, bandwidth, n_rows)
+        bandwidth, n_rows = _bandwidths(stratum, row, weight, n_strata)
+        return cls(groups, models, scores, stratum, weight, edges, bandwidth, n_rows)
 
     def interval(self, values: Floats, mask: Bools, outputs: Floats, coverage: float) -> Floats:
         """Bounds (n, d_output, 2) that contain each encoded target with probability `coverage`.
 
         Bounds are always finite. If there are too few calibration rows for such a high coverage (fewer than
-        coverage / (1 − coverage)), the largest score is extrapolated as for a very heavy tail: half the
-        probability outside doubles the width. Each output is covered separately, not all outputs jointly.
+        coverage / (1 − coverage)), the interval is widened as for a tail P(score > s) ∝ 1/s: halving
+        1 − coverage doubles the width. Each output is covered separately, not all outputs jointly.
 
         Parameters
         ----------
@@ -196,7 +197,7 @@ class ConformalCalibrator:
         return np.stack([outputs - margin, outputs + margin], axis=2)
 
     def sets(self, probabilities: Floats, coverage: float) -> Bools:
-        """Prediction sets (n, n_classes), True = in the set, with the true class with probability `coverage`.
+        """Prediction sets, (n, n_classes) bool, that contain the true class with probability `coverage`.
 
         Sets always contain the most probable class. If that class is correct more often than `coverage`, the
         sets therefore have a higher coverage as well. If there are too few calibration rows for such a high
@@ -213,7 +214,7 @@ class ConformalCalibrator:
         --------
         interval : The same for numeric targets.
         """
-        margin, extrapolation = self._margin(_confidence_level(probabilities, self.edges), coverage)
+        margin, extrapolation = self._margin(_confidence_stratum(probabilities, self.edges), coverage)
         return (_probability_above(probabilities) <= margin) | (extrapolation > 1)[:, None]
 
     def state(self) -> dict[str, Any]:
@@ -222,7 +223,7 @@ class ConformalCalibrator:
             "groups": self.groups,
             "models": self.models,
             "scores": self.scores,
-            "level": self.level,
+            "stratum": self.stratum,
             "weight": self.weight,
             "edges": self.edges,
             "bandwidth": self.bandwidth,
@@ -234,23 +235,23 @@ class ConformalCalibrator:
         """Build a calibrator from the result of `state`."""
         return cls(**state)
 
-    def _margin(self, level: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
-        """Quantile (n, k) of the scores for rows of these levels, and the factor (n,) to extrapolate it."""
+    def _margin(self, stratum: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
+        """Quantile (n, k) of the scores for rows of these strata, and the factor (n,) to extrapolate it."""
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, for example 0.9; got {coverage!r}.")
-        levels, position = np.unique(level, return_inverse=True)
-        margins = np.empty((len(levels), len(self.scores)))
-        for i, number in enumerate(levels):
-            weight = self.weight * _kernel(self.level, number, self.bandwidth[number])
+        strata, position = np.unique(stratum, return_inverse=True)
+        margins = np.empty((len(strata), len(self.scores)))
+        for i, number in enumerate(strata):
+            weight = self.weight * _kernel(self.stratum, number, self.bandwidth[number])
             for output, order in enumerate(self._order):
                 cumulative = np.cumsum(weight[order])
                 # Conformal correction: the new row counts as one more row, which may have the largest score.
                 threshold = coverage * (1 + 1 / self.n_rows[number]) * cumulative[-1]
-                # Scores after `last` belong to rows of distant levels, whose weight is negligible.
+                # Scores after `last` belong to rows of distant strata, whose weight is negligible.
                 last = np.searchsorted(cumulative, cumulative[-1] * (1 - 1e-6))
                 first = min(np.searchsorted(cumulative, threshold * (1 - 1e-12)), last)
                 margins[i, output] = self.scores[output, order[first]]
-        factor = 1 / ((self.n_rows[levels] + 1) * (1 - coverage))
+        factor = 1 / ((self.n_rows[strata] + 1) * (1 - coverage))
         extrapolation = np.where(factor > 1 + 1e-12, factor, 1.0)
         return margins[position], extrapolation[position]
 
@@ -300,34 +301,34 @@ def _probability_above(probabilities: Floats) -> Floats:
     return above
 
 
-def _confidence_level(probabilities: Floats, edges: Floats) -> NDArray[np.int64]:
-    """Level (n,) of the largest class probability."""
+def _confidence_stratum(probabilities: Floats, edges: Floats) -> NDArray[np.int64]:
+    """Stratum (n,) of the largest class probability."""
     return np.searchsorted(edges, probabilities.max(axis=1), side="right")
 
 
-def _kernel(levels: NDArray[np.int64], level: int, bandwidth: float) -> Floats:
-    """Gaussian weights by distance of levels, scaled to one for the closest level that occurs."""
-    square = ((levels - level) / bandwidth) ** 2
+def _kernel(strata: NDArray[np.int64], stratum: int, bandwidth: float) -> Floats:
+    """Gaussian weights by distance of strata, scaled to one for the closest stratum that occurs."""
+    square = ((strata - stratum) / bandwidth) ** 2
     return np.exp((square.min() - square) / 2)
 
 
 def _bandwidths(
-    levels: NDArray[np.int64], row: NDArray[np.int64], weight: Floats, n_levels: int
+    strata: NDArray[np.int64], row: NDArray[np.int64], weight: Floats, n_strata: int
 ) -> tuple[Floats, Floats]:
-    """For each level, a bandwidth that includes enough rows, and the effective number of distinct rows.
+    """For each stratum, a bandwidth that includes enough rows, and the effective number of distinct rows.
 
     Rows of unequal weight count as (Σw)² / Σw² rows of equal weight. For the bandwidth all copies of a row
     count, because they have different masks. For `n_rows` they count as one row, because the precision of a
     margin depends on the number of distinct rows.
     """
     min_rows = min(MIN_EFFECTIVE_ROWS, len(row) / 3)
-    bandwidth = np.full(n_levels, MIN_BANDWIDTH * (n_levels - 1))
-    n_rows = np.empty(n_levels)
-    for level in range(n_levels):
-        near = weight * _kernel(levels, level, bandwidth[level])
-        while near.sum() ** 2 < min_rows * (near**2).sum() and bandwidth[level] < n_levels - 1:
-            bandwidth[level] *= 1.5
-            near = weight * _kernel(levels, level, bandwidth[level])
+    bandwidth = np.full(n_strata, MIN_BANDWIDTH * (n_strata - 1))
+    n_rows = np.empty(n_strata)
+    for stratum in range(n_strata):
+        near = weight * _kernel(strata, stratum, bandwidth[stratum])
+        while near.sum() ** 2 < min_rows * (near**2).sum() and bandwidth[stratum] < n_strata - 1:
+            bandwidth[stratum] *= 1.5
+            near = weight * _kernel(strata, stratum, bandwidth[stratum])
         by_row = np.bincount(row, near)
-        n_rows[level] = by_row.sum() ** 2 / (by_row**2).sum()
+        n_rows[stratum] = by_row.sum() ** 2 / (by_row**2).sum()
     return bandwidth, n_rows

@@ -47,7 +47,7 @@ def fit_error_factors(
     expected = _mixture_error(
         mixture, subset.values, subset.mask, subset.groups, np.ones(prediction.shape[1])
     )
-    complete = expected.complete.sum(axis=1)
+    complete = expected.error_if_complete.sum(axis=1)
     terms = np.column_stack([complete, expected.error.sum(axis=1) - complete])
     root = np.sqrt(subset.weight)
     return nnls(root[:, None] * terms, root * ((prediction - target) ** 2).sum(axis=1))[0]
@@ -76,7 +76,7 @@ def scaled_error(
         Weight of each output's squared error in the sum.
     """
     expected = _mixture_error(mixture, values, mask, groups, weight)
-    complete = expected.complete.sum(axis=1, keepdims=True)
+    complete = expected.error_if_complete.sum(axis=1, keepdims=True)
     due_to_missing = expected.error.sum(axis=1, keepdims=True) - complete
     complete_factor, missing_factor = factors
     return Uncertainty(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from stablemiss.base.search_space import Space
-from stablemiss.data import Bools, Floats, MaskedData, hide
+from stablemiss.data import Bools, Floats, MaskedData, zero_where_missing
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
@@ -25,7 +25,7 @@ class Predictor(ABC):
     def predict(self, values: NDArray, mask: NDArray) -> Floats:
         """Raw outputs (n, d_output) for encoded rows.
 
-        Hidden values are set to zero here, and only here, before the model reads them.
+        In prediction, missing values are set to zero here, so `_predict` can rely on it.
 
         Parameters
         ----------
@@ -35,11 +35,11 @@ class Predictor(ABC):
             1 = observed.
         """
         mask = mask.astype(bool)
-        return self._predict(hide(values, mask), mask)
+        return self._predict(zero_where_missing(values, mask), mask)
 
     @abstractmethod
     def _predict(self, values: Floats, mask: Bools) -> Floats:
-        """Raw outputs (n, d_output) for values that are already zero where hidden."""
+        """Raw outputs (n, d_output) for values that are already zero where missing."""
 
     @abstractmethod
     def state(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import typer
 
 from stablemiss.cli.errors import plain_errors
 from stablemiss.cli.files import check_column, check_readable, read_table, text_entries
-from stablemiss.text import looks_like_dates, non_numeric_entry
+from stablemiss.text import first_date_entry, non_numeric_entry
 from stablemiss.writing import check_can_write
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def check_features(features: pyarrow.Table, categories: list[str], path: Path) -
         )
         check_mostly_numeric(features, field.name, path, advice)
         times = column.drop_null() if types.is_temporal(field.type) else []
-        date = looks_like_dates(entries) or next(map(str, times), None)
+        date = first_date_entry(entries) or next(map(str, times), None)
         if date is not None:
             raise ValueError(
                 f"Column {field.name!r} in {path} contains dates or times, such as {date}, which are not "

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.data import Floats, hide, to_table
+from stablemiss.data import Floats, to_table, zero_where_missing
 from stablemiss.mixture import GaussianMixture
 from stablemiss.seeding import Rng, to_rng
 
@@ -150,7 +150,7 @@ class Population:
             )
         mask = ~np.isnan(X)
         # y is linear in the features, so its expectation is linear in their conditional expectations.
-        return self.intercept + features.conditional_mean(hide(X, mask), mask) @ self.coef
+        return self.intercept + features.conditional_mean(zero_where_missing(X, mask), mask) @ self.coef
 
 
 def make_gaussian(n_features: int = 50, random_state: Any = None) -> Population:

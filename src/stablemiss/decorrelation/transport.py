@@ -151,8 +151,9 @@ class TransportDecorrelator:
     Parameters
     ----------
     strength : float, default=0.15
-        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
-        1 the weights become equal; towards 0 the distance falls further and fewer rows carry the weight.
+        Larger values decorrelate less. Regularisation of the weights, as a fraction of the critical γ above
+        which they stay uniform: towards 1 the weights become equal; towards 0 the distance falls further and
+        fewer rows carry the weight.
     n_directions : int, default=50
         Number of directions drawn at a time. A larger value gives less noisy steps; time and memory are
         proportional.

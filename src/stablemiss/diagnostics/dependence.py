@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stablemiss.data import Floats, hide
+from stablemiss.data import Floats, zero_where_missing
 from stablemiss.decorrelation import RandomFeatures
 from stablemiss.decorrelation.dependence import MIN_ROWS
 from stablemiss.seeding import Rng
@@ -82,7 +82,7 @@ def dependence_matrix(
     # Rows of weight zero are excluded, so that they do not count towards the minimum number of rows.
     rows = fraction > 0
     observed, fraction = observed[rows], fraction[rows] / fraction.sum()
-    values = hide(np.asarray(values, dtype=np.float64)[rows], observed)
+    values = zero_where_missing(np.asarray(values, dtype=np.float64)[rows], observed)
     # The same features for all columns make entries comparable, and a copy of a column gives exactly one.
     features = RandomFeatures.draw(1, q, rng)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stablemiss.data import Bools, Floats, centre_and_scale, hide
+from stablemiss.data import Bools, Floats, centre_and_scale, zero_where_missing
 from stablemiss.decorrelation import TERMS, dependence
 from stablemiss.diagnostics.dependence import dependence_matrix
 from stablemiss.diagnostics.heatmaps import draw_matrices
@@ -230,7 +230,7 @@ def _standardise(columns: list[Any]) -> tuple[Floats, Bools]:
     with np.errstate(over="ignore", invalid="ignore"):
         values = (numbers - centre) / scale
     # `centre_and_scale` gives constant columns the scale ∞, so ∞ / ∞ is NaN here.
-    return hide(values, mask & np.isfinite(values)), mask
+    return zero_where_missing(values, mask & np.isfinite(values)), mask
 
 
 def _to_numbers(column: Any) -> Floats:

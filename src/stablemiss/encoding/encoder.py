@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale, missing_cells
 from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
-from stablemiss.encoding.table import Table, column_label
+from stablemiss.encoding.table import Table, describe_column
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.text import non_numeric_entry
@@ -45,7 +45,7 @@ class TableEncoder:
     n_features : int
         Number of columns of the input table.
     names : list of str, or None
-        Column names in training.
+        Column names in training: the labels if all are strings, as in scikit-learn; otherwise None.
     labels : list of str, or None
         Column labels in training, converted to strings. Columns of new tables are matched by them.
     is_numbered : bool
@@ -269,7 +269,7 @@ class TableEncoder:
         is_category = column.dtype == object
         if is_category == (self.kinds[j] == CATEGORIES) or missing_cells(column).all():
             return
-        label, example = column_label(self.names, j), column[~missing_cells(column)][0]
+        label, example = describe_column(self.names, j), column[~missing_cells(column)][0]
         if is_category:
             raise ValueError(
                 f"Numbers were expected in {label}, as in training, but it contains strings such as "
@@ -286,7 +286,7 @@ class TableEncoder:
         """Warn if a column is numeric except for a few entries that turn it into a categorical column."""
         entry = non_numeric_entry(text for text in sample if text is not None)
         if entry is not None:
-            label = column_label(self.labels, j)
+            label = describe_column(self.labels, j)
             warnings.warn(
                 f"Nearly all entries of {label} are numbers stored as text, but {entry!r} is not a number, "
                 "so the whole column is treated as categorical. If it should be numeric, convert such "

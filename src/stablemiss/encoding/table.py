@@ -27,7 +27,7 @@ class Table:
     Attributes
     ----------
     names : list of str, or None
-        Column names; None for arrays and for data frames with labels that are not strings.
+        Column names: the labels if all are strings, as in scikit-learn; otherwise None.
     labels : list of str, or None
         Column labels of a data frame, converted to strings; used to match the columns of two tables. None
         for arrays.
@@ -57,7 +57,7 @@ class Table:
         return Table(self.names, self.labels, [column[index] for column in self.columns], len(index))
 
 
-def column_label(names: Sequence[str] | None, j: int) -> str:
+def describe_column(names: Sequence[str] | None, j: int) -> str:
     """Refer to column `j` in a message: by name if there are names, otherwise by position, counted from 0."""
     return f"column {j}" if names is None else f"column {names[j]!r}"
 
@@ -111,7 +111,7 @@ def read_table(X: Any) -> Table:
         _check_size(*frame.shape)
         names = _string_names(frame.columns)
         columns = [
-            _frame_column(series, column_label(names, j)) for j, series in enumerate(frame.iter_columns())
+            _frame_column(series, describe_column(names, j)) for j, series in enumerate(frame.iter_columns())
         ]
         return Table(names, [str(label) for label in frame.columns], columns, len(frame))
     array = _to_2d_array(X)
@@ -119,7 +119,7 @@ def read_table(X: Any) -> Table:
     if array.dtype.kind in "fiub":
         # Convert the whole matrix at once. Contiguous columns make all later steps faster.
         array = np.asfortranarray(array, dtype=np.float64)
-    columns = [_column(column, column_label(None, j)) for j, column in enumerate(array.T)]
+    columns = [_column(column, describe_column(None, j)) for j, column in enumerate(array.T)]
     return Table(None, None, columns, len(array))
 
 

@@ -69,7 +69,7 @@ class _AnyMaskEstimator(MissingEstimator):
         """The result of `explain_missing`, with weighted sums of the squared errors of the outputs."""
         groups = self.encoder_.groups
         expected = self.predictor_.expected_error(values, mask, groups, weight)
-        error, complete = expected.error[:, 0], expected.complete[:, 0]
+        error, complete = expected.error[:, 0], expected.error_if_complete[:, 0]
         columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
         index = expected.most_informative_missing
         most_informative = np.array(columns, dtype=object)[np.unique(groups)[index]]

@@ -11,7 +11,7 @@ from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing, to_met
 from stablemiss.methods import Method
 
 
-class AnyMethodEstimator(MissingEstimator):
+class MethodByNameEstimator(MissingEstimator):
     """Base class of estimators whose method is a parameter: a name, or a `Method` with hyper-parameters."""
 
     def __init__(
@@ -105,7 +105,7 @@ def method_with_params(method: str | Method, params: dict[str, Any] | None) -> M
     return chosen.set_params(**params)
 
 
-class MissingRegressor(RegressorMixin, AnyMethodEstimator):
+class MissingRegressor(RegressorMixin, MethodByNameEstimator):
     """Regression on tables with missing values, with any method of the library.
 
     Several numeric targets can be predicted at once.
@@ -160,7 +160,7 @@ class MissingRegressor(RegressorMixin, AnyMethodEstimator):
     """
 
 
-class MissingClassifier(ClassifierMixin, AnyMethodEstimator):
+class MissingClassifier(ClassifierMixin, MethodByNameEstimator):
     """Classification on tables with missing values, with any method of the library.
 
     Parameters

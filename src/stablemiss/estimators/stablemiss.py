@@ -92,29 +92,30 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
         If given, the parameters of g vary with the mask only in a subspace of this dimension. A higher rank
         is more flexible, None the most; a low rank makes a large g affordable.
     learning_rate : float, default=1e-3
-        Initial learning rate, lowered three times before the end. A larger value trains faster and less
-        reliably.
+        Initial learning rate, lowered up to three times. A larger value trains faster and less reliably.
     weight_decay : float, default=3.0
-        Weight decay of φ, which shrinks the predictors of all masks towards a common one (g itself is not
-        shrunk). A larger value overfits less; above about ten, masks are no longer distinguished.
+        Weight decay of φ. It shrinks the predictors of all masks towards a common predictor, which is not
+        shrunk itself. A larger value overfits less; above about ten, masks are no longer distinguished.
     batch_size : int, default=256
-        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. Tables with
-        fewer than sixteen such batches get smaller ones, down to 32 rows.
+        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. If this
+        gives fewer than sixteen batches per pass, batches are made smaller, down to 32 rows.
     max_epochs : int, default=200
-        Maximum number of epochs; a small table makes several passes in one epoch.
+        Maximum number of epochs. On small tables an epoch consists of several passes (at least sixteen
+        batches).
     patience : int, default=4
-        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
-        value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     decorrelate : {"none", "intra", "inter", "full"}, default="none"
-        Dependences that the row weights lower: "intra", between columns and between mask bits; "inter",
-        between columns and mask bits; "full", both. "none" learns no weights.
+        Dependences that the row weights lower: "intra", between columns and between mask indicators; "inter",
+        between columns and mask indicators; "full", both. "none" learns no weights.
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured; see `stablemiss.decorrelation.dependence`.
     strength : float, default=0.25
-        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
-        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+        Larger values decorrelate less. Regularisation of the weights, as a fraction of the critical γ above
+        which they stay uniform: towards 1 the weights become equal; towards 0 dependence falls further and
+        fewer rows carry the weight.
     gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
     validation_fraction : float, default=0.15
@@ -184,29 +185,30 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         If given, the parameters of g vary with the mask only in a subspace of this dimension. A higher rank
         is more flexible, None the most; a low rank makes a large g affordable.
     learning_rate : float, default=1e-3
-        Initial learning rate, lowered three times before the end. A larger value trains faster and less
-        reliably.
+        Initial learning rate, lowered up to three times. A larger value trains faster and less reliably.
     weight_decay : float, default=3.0
-        Weight decay of φ, which shrinks the predictors of all masks towards a common one (g itself is not
-        shrunk). A larger value overfits less; above about ten, masks are no longer distinguished.
+        Weight decay of φ. It shrinks the predictors of all masks towards a common predictor, which is not
+        shrunk itself. A larger value overfits less; above about ten, masks are no longer distinguished.
     batch_size : int, default=256
-        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. Tables with
-        fewer than sixteen such batches get smaller ones, down to 32 rows.
+        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. If this
+        gives fewer than sixteen batches per pass, batches are made smaller, down to 32 rows.
     max_epochs : int, default=200
-        Maximum number of epochs; a small table makes several passes in one epoch.
+        Maximum number of epochs. On small tables an epoch consists of several passes (at least sixteen
+        batches).
     patience : int, default=4
-        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
-        value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     decorrelate : {"none", "intra", "inter", "full"}, default="none"
-        Dependences that the row weights lower: "intra", between columns and between mask bits; "inter",
-        between columns and mask bits; "full", both. "none" learns no weights.
+        Dependences that the row weights lower: "intra", between columns and between mask indicators; "inter",
+        between columns and mask indicators; "full", both. "none" learns no weights.
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured; see `stablemiss.decorrelation.dependence`.
     strength : float, default=0.25
-        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
-        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+        Larger values decorrelate less. Regularisation of the weights, as a fraction of the critical γ above
+        which they stay uniform: towards 1 the weights become equal; towards 0 dependence falls further and
+        fewer rows carry the weight.
     gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
     validation_fraction : float, default=0.15

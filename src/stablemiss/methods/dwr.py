@@ -7,8 +7,9 @@ Shift", AAAI 2020 (decorrelated weighting regression):
     subject to      Σ_j ‖X_jᵀ Σ_w X_{−j} / n − (X_jᵀ w / n) (X_{−j}ᵀ w / n)‖² < λ₂,
                     ‖β‖₁ < λ₁,   Σ w² / n < λ₃,   (Σ w / n − 1)² < λ₄
 
-Deviations: correlations by default; weights before coefficients; a ridge penalty. One more is listed in
-`decorrelation/balancing.py`.
+Deviations: correlations instead of covariances by default; weights are learned before the coefficients, not
+jointly; a ridge penalty instead of the bound on ‖β‖₁. One more is in `decorrelation/balancing.py`. Each is
+explained at its DEVIATION comment.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ In each component k the observed values of (x, y) are Gaussian; with o the obser
 
 For classification there are two models of the densities p(x_o | class): `tied`, with a mean for each class
 and one covariance for all classes, and `separate`, with one mixture for each class. Bayes' rule is applied to
-a · log tied + b · log separate. The inverse temperatures a and b are chosen on the validation rows. Without
-them the probabilities would be far too confident, because columns are not exactly Gaussian and the errors of
-the log densities add up over columns.
+a · log tied + b · log separate. The inverse temperatures a and b are chosen on the validation rows. With
+a = b = 1 the probabilities would be far too confident, because columns are not exactly Gaussian and the
+errors of the log densities add up over columns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from scipy.optimize import minimize
 from stablemiss.base.method import Method, Predictor, check_at_least
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.data import Bools, Floats, MaskedData
-from stablemiss.mixture import RIDGES, GaussianMixture, MixtureFit, Rows
+from stablemiss.mixture import RIDGES, EMRows, GaussianMixture, MixtureFit
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
@@ -201,8 +201,8 @@ class EMMixture(Method):
 
     def _fit(
         self,
-        train: Rows,
-        valid: Rows,
+        train: EMRows,
+        valid: EMRows,
         n_targets: int,
         n_components: int | Literal["auto"],
         ridge: float | Literal["auto"],
@@ -247,8 +247,10 @@ def fit_inverse_temperature(
     valid : MaskedData
         Validation rows.
 
-    Notes ----- A normal prior with mean and standard deviation one half regularises the fit; it dominates if
-    there are few rows.
+    Notes
+    -----
+    A normal prior with mean and standard deviation one half regularises the fit; it dominates if there are
+    few rows.
     """
     if not len(valid):
         return np.full(2, 0.5), 0.0
@@ -301,14 +303,14 @@ def _per_class(joint: GaussianMixture, task: Classification) -> GaussianMixture:
     )
 
 
-def _of_class(data: MaskedData, code: int) -> Rows:
+def _of_class(data: MaskedData, code: int) -> EMRows:
     """The features of the rows of one class."""
     rows = np.flatnonzero((data.target == code) & (data.weight > 0))
-    return Rows(data.values[rows], data.mask[rows], data.weight[rows])
+    return EMRows(data.values[rows], data.mask[rows], data.weight[rows])
 
 
-def _joint_rows(data: MaskedData, task: Classification | None = None) -> Rows:
+def _joint_rows(data: MaskedData, task: Classification | None = None) -> EMRows:
     """Features followed by observed targets: numbers, or indicators of all classes except the first."""
     target = data.target if task is None else np.eye(task.d_output)[data.target][:, 1:]
     observed = np.ones(target.shape, dtype=bool)
-    return Rows(np.hstack([data.values, target]), np.hstack([data.mask, observed]), data.weight)
+    return EMRows(np.hstack([data.values, target]), np.hstack([data.mask, observed]), data.weight)

@@ -8,12 +8,13 @@ with a Student-t decoder. The target is one more column y, which is hidden in pr
 
     log p(x_o) + λ log p(y | x_o),   both from the same draws
 
-where λ = 1 gives the published bound for columns and label together. The prediction is
+where λ = 1 gives the published bound for columns and target together. The prediction is
 
     ŷ = Σ_l w_l E[y | z_l],   w_l ∝ p(x_o | z_l) p(z_l) / q(z_l | x_o),   z_l ~ q(z | x_o)
 
-Deviations: the encoder reads the mask; 200 draws in prediction; half of the labels hidden; the weight of the
-label; early stopping on validation rows.
+Deviations: the encoder also reads the mask; 200 draws in prediction instead of 1,000; the target is hidden
+from the encoder in half of the rows; the target has a larger weight than a column; early stopping on
+validation rows. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
-    draw_label_mask,
-    init_label_outputs_to_zero,
-    label_columns,
+    draw_target_mask,
+    init_target_outputs_to_zero,
     mean_over_draws,
     predict_in_chunks,
+    target_columns,
 )
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -85,14 +86,14 @@ class StudentT:
 
 
 class MIWAENet(nn.Module):
-    """Gaussian q(z | observed values), and Student's t p(x | z) of each column; the label is one more column.
+    """Gaussian q(z | observed values), and Student's t p(x | z) of each column, one of which is the target.
 
     Parameters
     ----------
     d, d_output : int
-        Number of feature and label columns.
+        Number of feature and target columns.
     is_classes : bool
-        Whether labels are classes, decoded to log-odds.
+        Whether targets are classes, decoded to log-odds.
     d_latent, hidden : int
         Length of z, and width of the two hidden layers of encoder and decoder.
     use_mask : bool
@@ -131,28 +132,28 @@ class MIWAENet(nn.Module):
         width = d + d_output
         self.encoder = MLP([width * (1 + use_mask), hidden, hidden, 2 * d_latent])
         self.decoder = MLP([d_latent, hidden, hidden, 3 * width])
-        init_label_outputs_to_zero(self.decoder, slice(d, width))
+        init_target_outputs_to_zero(self.decoder, slice(d, width))
         self.register_buffer("draws", torch.randn(n_draws, d_latent))
 
     def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and scale of q(z | …), each (n, d_latent), from columns and labels (n, d + d_output)."""
+        """Mean and scale of q(z | …), each (n, d_latent), from columns and targets (n, d + d_output)."""
         inputs = torch.cat([values * mask, mask], dim=1) if self.use_mask else values * mask
         mean, scale = self.encoder(inputs).chunk(2, dim=1)
         return mean, nn.functional.softplus(scale) + MIN_SCALE
 
     def decode(self, z: Tensor) -> tuple[StudentT, StudentT]:
-        """Distributions of columns (…, d) and labels (…, d_output); locations of classes are log-odds."""
+        """Distributions of columns (…, d) and targets (…, d_output); locations of classes are log-odds."""
         location, scale, degrees = self.decoder(z).chunk(3, dim=-1)
         scale = nn.functional.softplus(scale) + MIN_SCALE
         degrees = nn.functional.softplus(degrees) + MIN_DEGREES
         split = [tensor.split([self.d, self.d_output], -1) for tensor in (location, scale, degrees)]
-        columns, labels = (StudentT(*parameters) for parameters in zip(*split, strict=True))
-        return columns, labels
+        columns, targets = (StudentT(*parameters) for parameters in zip(*split, strict=True))
+        return columns, targets
 
     def log_ratio(
         self, values: Tensor, mask: Tensor, mean: Tensor, scale: Tensor, z: Tensor, columns: StudentT
     ) -> Tensor:
-        """log p(x_o | z) p(z) / q(z | x_o) of the columns without the label, (n, K).
+        """log p(x_o | z) p(z) / q(z | x_o) of the columns without the target, (n, K).
 
         Parameters
         ----------
@@ -169,24 +170,24 @@ class MIWAENet(nn.Module):
         prior = (0.5 * (standard.square() - z.square())).sum(dim=2) + scale.log().sum(dim=1)[:, None]
         return log_likelihood + prior
 
-    def log_label(self, labels: StudentT, target: Tensor) -> Tensor:
-        """log p(label | z), (n, K), for numbers (n, d_output) or class codes (n,)."""
+    def log_target(self, decoded: StudentT, target: Tensor) -> Tensor:
+        """log p(target | z), (n, K), for numbers (n, d_output) or class codes (n,)."""
         if self.is_classes:
-            chosen = target[:, None, None].expand(-1, labels.location.shape[1], 1)
-            return labels.location.log_softmax(dim=2).gather(2, chosen)[..., 0]
-        return labels.log_density(target[:, None]).sum(dim=2)
+            chosen = target[:, None, None].expand(-1, decoded.location.shape[1], 1)
+            return decoded.location.log_softmax(dim=2).gather(2, chosen)[..., 0]
+        return decoded.log_density(target[:, None]).sum(dim=2)
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         per_row = len(self.draws) * 3 * (self.d + self.d_output)
         return predict_in_chunks(self._predict, values, mask, per_row)
 
     def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
-        no_label = values.new_zeros(len(values), self.d_output)
-        mean, scale = self.encode(*(torch.cat([table, no_label], dim=1) for table in (values, mask)))
+        no_target = values.new_zeros(len(values), self.d_output)
+        mean, scale = self.encode(*(torch.cat([table, no_target], dim=1) for table in (values, mask)))
         z = mean[:, None] + scale[:, None] * self.draws
-        columns, labels = self.decode(z)
+        columns, targets = self.decode(z)
         ratio = self.log_ratio(values, mask, mean, scale, z, columns)
-        return mean_over_draws(labels.location, ratio.softmax(dim=1), self.is_classes)
+        return mean_over_draws(targets.location, ratio.softmax(dim=1), self.is_classes)
 
 
 class MIWAEPredictor(NetworkPredictor):
@@ -196,12 +197,12 @@ class MIWAEPredictor(NetworkPredictor):
 
 
 class MIWAE(Method):
-    """A deep latent-variable model of columns and label, with predictions by importance sampling.
+    """A deep latent-variable model of columns and target, with predictions by importance sampling.
 
     Parameters
     ----------
     d_latent : int, default=20
-        Length of the latent code z of a row. If it is too small, z cannot describe the row; if it is too
+        Length of the latent vector z of a row. If it is too small, z cannot describe the row; if it is too
         large, the importance weights become uneven.
     hidden : int, default=128
         Width of the two hidden layers of encoder and decoder. Wider layers fit more and overfit sooner.
@@ -211,8 +212,8 @@ class MIWAE(Method):
     n_draws : int, default=200
         Number of draws in prediction. A larger value is less noisy; the cost is proportional.
     label_weight : float, default=20.0
-        Weight of log p(label | columns) relative to log p(columns). A larger value favours the prediction of
-        the label over the description of the columns.
+        Weight of the target's term, log p(target | columns), relative to log p(columns). A larger value
+        favours the prediction of the target over the description of the columns.
     use_mask : bool, default=True
         Whether the encoder also reads the mask, so that it can distinguish missing from average values.
     learning_rate : float, default=1e-3
@@ -224,8 +225,8 @@ class MIWAE(Method):
     max_epochs : int, default=200
         Maximum number of epochs.
     patience : int, default=6
-        Epochs without a better validation loss before the learning rate is lowered and, the fourth time,
-        training ends. A larger value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 
@@ -311,19 +312,19 @@ class MIWAE(Method):
             ).to(device)
 
         def loss(batch: Rows) -> Tensor:
-            labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the labels are hidden from the encoder, because in prediction all are. The
-            # bound is valid for any q, so the loss still includes these labels.
-            shown = draw_label_mask(labels)
+            targets = target_columns(batch.target, task.d_output)
+            # DEVIATION: half of the targets are hidden from the encoder, because in prediction all are. The
+            # bound is valid for any q, so the loss still includes these targets.
+            shown = draw_target_mask(targets)
             mean, scale = network.encode(
-                torch.cat([batch.values, labels * shown], dim=1), torch.cat([batch.mask, shown], dim=1)
+                torch.cat([batch.values, targets * shown], dim=1), torch.cat([batch.mask, shown], dim=1)
             )
             noise = torch.randn(len(mean), self.k, mean.shape[1], device=mean.device)
             z = mean[:, None] + scale[:, None] * noise
-            columns, label = network.decode(z)
+            columns, decoded_target = network.decode(z)
             ratio = network.log_ratio(batch.values, batch.mask, mean, scale, z, columns)
-            # DEVIATION: the label has a larger weight, because as one column of many it is hardly fitted.
-            bound = label_bound(ratio, network.log_label(label, batch.target), self.label_weight)
+            # DEVIATION: the target has a larger weight, because as one column of many it is hardly fitted.
+            bound = target_bound(ratio, network.log_target(decoded_target, batch.target), self.label_weight)
             return -(batch.weight * bound).mean()
 
         rows, validation = train_and_validation_rows(train, valid, device)
@@ -347,7 +348,7 @@ def importance_bound(log_ratio: Tensor) -> Tensor:
 
     See Also
     --------
-    label_bound : The bound with a weighted label.
+    target_bound : The bound with a weighted target.
 
     Examples
     --------
@@ -357,31 +358,31 @@ def importance_bound(log_ratio: Tensor) -> Tensor:
     return log_ratio.logsumexp(dim=1) - math.log(log_ratio.shape[1])
 
 
-def label_bound(log_ratio: Tensor, log_label: Tensor, label_weight: float) -> Tensor:
+def target_bound(log_ratio: Tensor, log_target: Tensor, label_weight: float) -> Tensor:
     """log p(x_o) + label_weight · log p(y | x_o), (n,), by importance sampling from the same draws.
 
     The weight is applied outside the sum over draws. Inside the sum, p(y | z) to the power of the weight
-    would not be a density: the model could increase it by reproducing the noise of the label, or by shrinking
-    the scale of the label to zero.
+    would not be a density: the model could increase it by reproducing the noise of the target, or by
+    shrinking the scale of the target to zero.
 
     Parameters
     ----------
     log_ratio : (n, K)
         log p(x_o | z) p(z) / q(z).
-    log_label : (n, K)
+    log_target : (n, K)
         log p(y | z).
     label_weight : float
         1 gives the bound of log p(x_o, y).
 
     See Also
     --------
-    importance_bound : The bound without the label.
+    importance_bound : The bound without the target.
 
     Examples
     --------
-    >>> ratio, label = torch.zeros(1, 2), torch.full((1, 2), -3.0)
-    >>> label_bound(ratio, label, 1.0), label_bound(ratio, label, 2.0)
+    >>> ratio, log_target = torch.zeros(1, 2), torch.full((1, 2), -3.0)
+    >>> target_bound(ratio, log_target, 1.0), target_bound(ratio, log_target, 2.0)
     (tensor([-3.]), tensor([-6.]))
     """
     columns = importance_bound(log_ratio)
-    return columns + label_weight * (importance_bound(log_ratio + log_label) - columns)
+    return columns + label_weight * (importance_bound(log_ratio + log_target) - columns)

@@ -9,7 +9,8 @@ Varoquaux, *What's a good imputation to predict with missing values?*, 2021.
 For Gaussian columns and a linear target, the output with W = I − ηΣ converges to the Bayes predictor for
 every mask.
 
-Deviations: Σ divided by its norm for the initial W; clipped gradients; early stopping on validation rows.
+Deviations: Σ is divided by its norm, not by half of it, to initialise W; gradients are clipped; early
+stopping on validation rows. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -123,8 +124,8 @@ class NeuMiss(Method):
     max_epochs : int, default=200
         Maximum number of epochs.
     patience : int, default=6
-        Epochs without a better validation loss before the learning rate is lowered and, the fourth time,
-        training ends. A larger value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 

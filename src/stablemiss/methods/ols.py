@@ -23,9 +23,10 @@ class OLS(Method):
     Parameters
     ----------
     inputs : {"mean", "mask"}, default="mean"
-        "mean" uses the columns with missing values replaced by the column mean. "mask" adds the mask, which
-        is equivalent to fitting the imputed value of each column. This helps if the missingness is
-        informative about the target, and hurts when the missingness changes.
+        "mean": mean-imputed columns; "mask": mean-imputed columns and mask indicators (like
+        ``SimpleImputer(add_indicator=True)``). The indicators are equivalent to fitting the imputed value of
+        each column. They help if the missingness is informative about the target, and hurt when the
+        missingness changes.
     ridge : float, default=1e-6
         Penalty on the squared coefficients, per row. A larger value shrinks them towards zero; the default
         only makes problems with collinear columns, or more columns than rows, solvable. Logistic regression

@@ -10,8 +10,9 @@ Li and Marlin, *Learning from irregularly-sampled time series: a missing data pe
 The target is one more column. A prediction hides it and averages its decoded value G(E(·)) over draws of the
 code.
 
-Deviations: learning rate 1e-3; plain layers that read the mask; half of the labels hidden; the label has as
-much weight as all columns; constant λ; early stopping on validation rows.
+Deviations: a larger learning rate, 1e-3; plain layers, which also read the mask; the target is hidden from
+the encoder in half of the rows; the target has as much weight as all columns together; λ is constant; early
+stopping on validation rows. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
-    draw_label_mask,
-    init_label_outputs_to_zero,
-    label_columns,
+    draw_target_mask,
+    init_target_outputs_to_zero,
     mean_over_draws,
+    target_columns,
 )
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -77,9 +78,9 @@ class PBiGANNet(nn.Module):
     Parameters
     ----------
     d, d_output : int
-        Number of feature and label columns.
+        Number of feature and target columns.
     is_classes : bool
-        Whether labels are classes, decoded to log-odds.
+        Whether targets are classes, decoded to log-odds.
     d_latent : int
         Length of the code.
     hidden : sequence of int
@@ -126,11 +127,11 @@ class PBiGANNet(nn.Module):
         self.encoder = MLP([d_row, *hidden, 2 * d_latent])
         self.decoder = MLP([d_latent, *reversed(hidden), width])
         self.critic = PairCritic(d_row, d_latent, d_critic)
-        init_label_outputs_to_zero(self.decoder, slice(d, width))
+        init_target_outputs_to_zero(self.decoder, slice(d, width))
         self.register_buffer("draws", torch.randn(n_draws, d_latent))
 
     def row(self, columns: Tensor, mask: Tensor) -> Tensor:
-        """Input of encoder and critic from columns and labels (n, d + d_output): zero where missing."""
+        """Input of encoder and critic from columns and targets (n, d + d_output): zero where missing."""
         return torch.cat([columns * mask, mask], dim=1) if self.use_mask else columns * mask
 
     def encode(self, row: Tensor) -> tuple[Tensor, Tensor]:
@@ -139,7 +140,7 @@ class PBiGANNet(nn.Module):
         return mean, nn.functional.softplus(scale)
 
     def columns(self, z: Tensor) -> Tensor:
-        """Decoded columns and labels for the critic, (n, d + d_output); classes as probabilities."""
+        """Decoded columns and targets for the critic, (n, d + d_output); classes as probabilities."""
         decoded = self.decoder(z)
         if not self.is_classes:
             return decoded
@@ -150,13 +151,13 @@ class PBiGANNet(nn.Module):
         return [*self.encoder.parameters(), *self.decoder.parameters()]
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        no_label = values.new_zeros(len(values), self.d_output)
+        no_target = values.new_zeros(len(values), self.d_output)
         mean, scale = self.encode(
-            self.row(torch.cat([values, no_label], dim=1), torch.cat([mask, no_label], dim=1))
+            self.row(torch.cat([values, no_target], dim=1), torch.cat([mask, no_target], dim=1))
         )
-        labels = self.decoder(mean[:, None] + scale[:, None] * self.draws)[..., self.d :]
+        targets = self.decoder(mean[:, None] + scale[:, None] * self.draws)[..., self.d :]
         weight = values.new_full((len(values), len(self.draws)), 1 / len(self.draws))
-        return mean_over_draws(labels, weight, self.is_classes)
+        return mean_over_draws(targets, weight, self.is_classes)
 
 
 class PBiGANPredictor(NetworkPredictor):
@@ -166,7 +167,7 @@ class PBiGANPredictor(NetworkPredictor):
 
 
 class PBiGAN(Method):
-    """An encoder and a decoder trained against a critic, with the label as one more column.
+    """An encoder and a decoder trained against a critic, with the target as one more column.
 
     Parameters
     ----------
@@ -179,7 +180,7 @@ class PBiGAN(Method):
     d_critic : int, default=128
         Width of the critic. A wider critic distinguishes pairs better and costs more.
     reconstruction : float, default=10.0
-        λ, the weight of the reconstruction error of observed values and label relative to the adversarial
+        λ, the weight of the reconstruction error of observed values and target relative to the adversarial
         loss. A larger value predicts better, a smaller value generates better.
     penalty : float, default=10.0
         Weight of the gradient penalty, which keeps the slope of the critic near one. A larger value keeps it
@@ -198,8 +199,8 @@ class PBiGAN(Method):
     max_epochs : int, default=200
         Maximum number of epochs.
     patience : int, default=8
-        Epochs without a better validation loss before the learning rate is lowered and, the fourth time,
-        training ends. A larger value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 
@@ -292,11 +293,11 @@ class PBiGAN(Method):
             ).to(device)
 
         def pairs(batch: Rows) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-            """Real and generated pairs of row and code; half of the rows have a hidden label."""
-            labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the labels are hidden from the encoder, because in prediction all are.
-            mask = torch.cat([batch.mask, draw_label_mask(labels)], dim=1)
-            real = network.row(torch.cat([batch.values, labels], dim=1), mask)
+            """Real and generated pairs of row and code; half of the rows have a hidden target."""
+            targets = target_columns(batch.target, task.d_output)
+            # DEVIATION: half of the targets are hidden from the encoder, because in prediction all are.
+            mask = torch.cat([batch.mask, draw_target_mask(targets)], dim=1)
+            real = network.row(torch.cat([batch.values, targets], dim=1), mask)
             mean, scale = network.encode(real)
             z = torch.randn_like(mean)
             # PAPER: generated rows have the masks of other training rows.
@@ -313,11 +314,13 @@ class PBiGAN(Method):
             real, generated = pairs(batch)
             adversarial = (batch.weight * (network.critic(*real) - network.critic(*generated))).mean()
             decoded = network.decoder(real[1])
-            columns, label = decoded[:, : train.n_columns], decoded[:, train.n_columns :]
+            columns, decoded_target = decoded[:, : train.n_columns], decoded[:, train.n_columns :]
             column_loss = (batch.mask * (batch.values - columns).square()).sum(dim=1) / train.n_columns
-            # DEVIATION: the label has as much weight as all columns together, even if it is hidden from the
+            # DEVIATION: the target has as much weight as all columns together, even if it is hidden from the
             # encoder, because as one column of many it is hardly fitted.
-            reconstruction = (batch.weight * (column_loss + task.row_loss(label, batch.target))).mean()
+            reconstruction = (
+                batch.weight * (column_loss + task.row_loss(decoded_target, batch.target))
+            ).mean()
             # DEVIATION: λ is constant, because the published schedule keeps it at zero for 100 epochs, which
             # is longer than most runs here.
             return adversarial + self.reconstruction * reconstruction

@@ -3,16 +3,18 @@
 Ma, Tschiatschek, Palla, Hernández-Lobato, Nowozin and Zhang, *EDDI: Efficient dynamic discovery of high-value
 information with partial VAE*, 2019; the "PNP" encoder.
 
-    code = Σ_d m_d · relu(A (x_d, x_d F_d, b_d) + a),   q(z | x_o) = N(μ(code), σ²(code)),   x̂ = decoder(z)
+    c = Σ_d m_d · relu(A (x_d, x_d F_d, b_d) + a),   q(z | x_o) = N(μ(c), σ²(c)),   x̂ = decoder(z)
 
-    loss = KL(q ‖ N(0, I)) + Σ_d m_d (x_d − x̂_d)² / (2 noise)   over columns and label
+    loss = KL(q ‖ N(0, I)) + Σ_d m_d (x_d − x̂_d)² / (2 noise)   over columns and target
 
-The label is one more column. A prediction encodes the observed values without the label and averages the
-decoded label over draws of z.
+Here c is the set embedding of the observed values and z the latent vector. The target is one more column.
+A prediction encodes the observed values without the target and averages the
+decoded target over draws of z.
 
-Deviations: d_latent 40 and d_code 100; label_noise a tenth of noise; drop 0; the same draws for all rows;
-half of the labels hidden; no sigmoid; hidden labels in the loss; cross-entropy of classes; early stopping on
-validation rows.
+Deviations: a longer latent vector and set embedding (`d_latent`, `d_code`); `label_noise` is a tenth of
+`noise`; no values are dropped by default; predictions use the same draws of z for all rows; the target is
+hidden from the encoder in half of the rows, but always part of the loss; no sigmoid after the decoder;
+cross-entropy for classes; early stopping on validation rows. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
-    draw_label_mask,
-    init_label_outputs_to_zero,
-    label_columns,
+    draw_target_mask,
+    init_target_outputs_to_zero,
     mean_over_draws,
     predict_in_chunks,
+    target_columns,
 )
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -47,10 +49,10 @@ MIN_NOISE = 1e-12
 
 
 class PointNet(nn.Module):
-    """Code of a set of observed values: a shared map is applied to each value, and the results are summed.
+    """Set embedding of observed values: a shared map is applied to each value, and the results are summed.
 
     The value of column d is described by s_d = (x_d, x_d F_d, b_d), where F_d and b_d are trained for each
-    column. The code is Σ_d m_d h(s_d) with h(s) = relu(A s + a).
+    column. The set embedding is Σ_d m_d h(s_d) with h(s) = relu(A s + a).
 
     Parameters
     ----------
@@ -59,7 +61,7 @@ class PointNet(nn.Module):
     d_column : int
         Length of F_d. A larger value distinguishes columns better.
     d_code : int
-        Length of the code, which carries all information about a row.
+        Length of the set embedding, which carries all information about a row.
 
     Shape
     -----
@@ -82,23 +84,23 @@ class PointNet(nn.Module):
         value_weight, column_weight, shift_weight = self.map.weight.split([1, self.column.shape[1], 1], dim=1)
         slope = value_weight.T + self.column @ column_weight.T
         offset = self.shift @ shift_weight.T + self.map.bias
-        codes = torch.addcmul(offset, values[:, :, None], slope).relu()
-        return torch.einsum("nd,ndc->nc", mask, codes)
+        embeddings = torch.addcmul(offset, values[:, :, None], slope).relu()
+        return torch.einsum("nd,ndc->nc", mask, embeddings)
 
 
 class PartialVAENet(nn.Module):
-    """q(z | observed values) from a `PointNet`, and a decoder from z to all columns and the label.
+    """q(z | observed values) from a `PointNet`, and a decoder from z to all columns and the target.
 
     Parameters
     ----------
     d, d_output : int
-        Number of feature and label columns.
+        Number of feature and target columns.
     is_classes : bool
-        Whether decoded labels are log-odds of classes.
+        Whether decoded targets are log-odds of classes.
     d_column, d_code, d_latent : int
-        Lengths of the description of a column, of the code of the observed set, and of z.
+        Lengths of the description of a column, of the set embedding, and of the latent vector z.
     encoder, decoder : sequence of int
-        Widths of the hidden layers between code and z, and between z and columns.
+        Widths of the hidden layers between set embedding and z, and between z and columns.
     n_draws : int
         Number of draws of z over which a prediction is averaged; the same draws for all rows.
 
@@ -138,30 +140,30 @@ class PartialVAENet(nn.Module):
         self.cells = PointNet(d + d_output, d_column, d_code)
         self.to_latent = MLP([d_code, *encoder, 2 * d_latent])
         self.decoder = MLP([d_latent, *decoder, d + d_output])
-        init_label_outputs_to_zero(self.decoder, slice(d, None))
+        init_target_outputs_to_zero(self.decoder, slice(d, None))
         self.register_buffer("draws", torch.randn(n_draws, d_latent))
 
     def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and log variance of z, each (n, d_latent), from columns and labels (n, d + d_output)."""
+        """Mean and log variance of z, each (n, d_latent), from columns and targets (n, d + d_output)."""
         # PAPER: the sum over the set passes through g = relu before the layers. It is omitted here, because
         # all terms of the sum are non-negative.
         mean, log_variance = self.to_latent(self.cells(values, mask)).chunk(2, dim=1)
         return mean, log_variance.clamp(-12, 6)
 
     def decode(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Columns (…, d) and labels (…, d_output) for z (…, d_latent)."""
+        """Columns (…, d) and targets (…, d_output) for z (…, d_latent)."""
         columns = self.decoder(z)
         return columns[..., : self.d], columns[..., self.d :]
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        # The largest tensors per row: codes of the values in the encoder, and hidden units of the draws in
-        # the decoder.
+        # The largest tensors per row: embeddings of the values in the encoder, and hidden units of the draws
+        # in the decoder.
         per_row = max((self.d + self.d_output) * self.d_code, len(self.draws) * self.max_width)
         return predict_in_chunks(self._predict, values, mask, per_row)
 
     def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
-        no_label = values.new_zeros(len(values), self.d_output)
-        mean, log_variance = self.encode(*(torch.cat([table, no_label], dim=1) for table in (values, mask)))
+        no_target = values.new_zeros(len(values), self.d_output)
+        mean, log_variance = self.encode(*(torch.cat([table, no_target], dim=1) for table in (values, mask)))
         z = mean[:, None] + (0.5 * log_variance).exp()[:, None] * self.draws
         weight = values.new_full((len(values), len(self.draws)), 1 / len(self.draws))
         return mean_over_draws(self.decode(z)[1], weight, self.is_classes)
@@ -174,28 +176,28 @@ class PartialVAEPredictor(NetworkPredictor):
 
 
 class PartialVAE(Method):
-    """A variational autoencoder of any set of observed values, with the label as one more column.
+    """A variational autoencoder of any set of observed values, with the target as one more column.
 
     Parameters
     ----------
     d_latent : int, default=40
-        Length of the latent code z of a row. It should be at least the intrinsic dimension of the columns; a
-        larger value costs little, because dimensions that explain nothing stay at their prior.
+        Length of the latent vector z of a row. It should be at least the intrinsic dimension of the columns;
+        a larger value costs little, because dimensions that explain nothing stay at their prior.
     d_code : int, default=100
-        Length of the code of the observed set, which carries all information about a row. The cost grows with
+        Length of the set embedding, which carries all information about a row. The cost grows with
         columns × d_code.
     d_column : int, default=10
         Length of the description of each column. A larger value distinguishes columns better.
     encoder : sequence of int, default=(500, 200)
-        Widths of the hidden layers between code and z. More layers fit more and overfit sooner.
+        Widths of the hidden layers between set embedding and z. More layers fit more and overfit sooner.
     decoder : sequence of int, default=(50, 100)
         Widths of the hidden layers between z and columns. More layers fit more and overfit sooner.
     noise : float, default=0.02
         Variance of the columns around their decoded values, in units of their variance. With a smaller value
         z keeps more information about the columns.
     label_noise : float, default=0.002
-        The same for the label. A smaller value gives the label more weight relative to the columns. The loss
-        of a class is multiplied by 1 / (2 label_noise).
+        The same for the target. A smaller value gives the target more weight relative to the columns. The
+        loss of a class is multiplied by 1 / (2 label_noise).
     drop : float, default=0.0
         Mask augmentation in training: each observed value is hidden with a probability drawn between 0 and 1
         and capped at `drop`. A larger value prepares for more missing values and costs accuracy under the
@@ -211,8 +213,8 @@ class PartialVAE(Method):
     max_epochs : int, default=200
         Maximum number of epochs.
     patience : int, default=6
-        Epochs without a better validation loss before the learning rate is lowered and, the fourth time,
-        training ends. A larger value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 
@@ -254,10 +256,10 @@ class PartialVAE(Method):
         "max_epochs": 8,
     }
 
-    # DEVIATION: d_latent=40 and d_code=100, published 10 and 20, because a code of length 20 cannot represent
-    # fifty columns, and dimensions of z that explain nothing cost little.
-    # DEVIATION: label_noise=0.002, a tenth of noise, published 0.02 for all columns, because the label as one
-    # column of many would have almost no weight.
+    # DEVIATION: d_latent=40 and d_code=100, published 10 and 20, because an embedding of length 20 cannot
+    # represent fifty columns, and dimensions of z that explain nothing cost little.
+    # DEVIATION: label_noise=0.002, a tenth of noise, published 0.02 for all columns, because the target as
+    # one column of many would have almost no weight.
     # DEVIATION: drop=0, published 0.7, because dropping values costs accuracy under the training masks.
     def __init__(
         self,
@@ -316,24 +318,24 @@ class PartialVAE(Method):
         def loss(batch: Rows) -> Tensor:
             keep = self._keep(batch.mask)
             mask = batch.mask * keep
-            labels = label_columns(batch.target, task.d_output)
-            # DEVIATION: half of the labels are hidden from the encoder, because in prediction all are.
-            shown = draw_label_mask(labels)
+            targets = target_columns(batch.target, task.d_output)
+            # DEVIATION: half of the targets are hidden from the encoder, because in prediction all are.
+            shown = draw_target_mask(targets)
             mean, log_variance = network.encode(
-                torch.cat([batch.values * mask, labels * shown], dim=1), torch.cat([mask, shown], dim=1)
+                torch.cat([batch.values * mask, targets * shown], dim=1), torch.cat([mask, shown], dim=1)
             )
             z = mean + (0.5 * log_variance).exp() * torch.randn_like(mean)
             # DEVIATION: decoded without a sigmoid, because columns are standardised, not scaled to 0 … 1.
-            columns, label = network.decode(z)
+            columns, decoded_target = network.decode(z)
             # PAPER: −log N(x; x̂, noise) of the values that the encoder read.
             column_loss = (mask * (batch.values - columns).square()).sum(dim=1) / (2 * self.noise)
-            # DEVIATION: the loss includes labels hidden from the encoder, because predicting these is the
+            # DEVIATION: the loss includes targets hidden from the encoder, because predicting these is the
             # task.
-            # DEVIATION: for classes −log p(label | z) replaces the squared error, because classes have no
+            # DEVIATION: for classes −log p(target | z) replaces the squared error, because classes have no
             # variance. By default it is multiplied by 1 / (2 label_noise) = 250.
-            label_loss = task.row_loss(label, batch.target) / (2 * self.label_noise)
+            target_loss = task.row_loss(decoded_target, batch.target) / (2 * self.label_noise)
             return (
-                batch.weight * (gaussian_divergence(mean, log_variance) + column_loss + label_loss)
+                batch.weight * (gaussian_divergence(mean, log_variance) + column_loss + target_loss)
             ).mean()
 
         rows, validation = train_and_validation_rows(train, valid, device)

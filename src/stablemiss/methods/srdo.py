@@ -6,8 +6,9 @@ independently; with p(x) its probability that a row is original,
 
     w_i = (1 − p(x_i)) / p(x_i),        min over β   Σ_i w_i (y_i − x_iᵀβ)²
 
-Deviations: clipped probabilities of held-out rows, averaged over permutations; learning rate 3e-3; a ridge
-penalty. One more is listed in `decorrelation/ratio.py`.
+Deviations: weights come from clipped probabilities of held-out rows, averaged over permutations; a larger
+learning rate, 3e-3; a ridge penalty and an intercept. One more is in `decorrelation/ratio.py`. Each is
+explained at its DEVIATION comment.
 """
 
 from __future__ import annotations

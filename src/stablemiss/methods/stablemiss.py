@@ -3,8 +3,9 @@
 Zhu, Yuan, Jiang, Lin, Jin, Wang and Zhou, "Prediction with Incomplete Data under Agnostic Mask Distribution
 Shift", IJCAI 2023: the predictor g(x ⊙ m; φ(m)), decorrelation by row weights, and the weighted regression.
 
-Deviations: γ as a fraction of its critical value; no weights by default; covariances of the weighted
-distribution. More in `base/generated.py` and `networks/hyper.py`.
+Deviations: γ is searched as a fraction of its critical value (`strength`); no row weights by default;
+covariances are those of the weighted distribution. More are in `base/hypernetwork.py` and
+`networks/hyper.py`. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from stablemiss.base.generated import GeneratedRegression
+from stablemiss.base.hypernetwork import HypernetworkMethod
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Decorrelator, Form, Weighting
@@ -32,7 +33,7 @@ DECORRELATION_TERMS: dict[str, tuple[str, ...]] = {
 MAX_BATCH_SIZE = 32768
 
 
-class StableMiss(GeneratedRegression):
+class StableMiss(HypernetworkMethod):
     """The predictor g(x ⊙ m; φ(m)), whose parameters a network φ generates from the mask.
 
     Each set of observed columns gets its own predictor. Similar masks get similar predictors, including masks
@@ -63,13 +64,14 @@ class StableMiss(GeneratedRegression):
         Weight decay of φ. It shrinks the predictors of all masks towards a common predictor, which is not
         shrunk itself. A larger value overfits less; above about ten, masks are no longer distinguished.
     batch_size : int, default=256
-        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. Tables with
-        fewer than sixteen such batches get smaller ones, down to 32 rows.
+        Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. If this
+        gives fewer than sixteen batches per pass, batches are made smaller, down to 32 rows.
     max_epochs : int, default=200
-        Maximum number of epochs; a small table makes several passes in one epoch.
+        Maximum number of epochs. On small tables an epoch consists of several passes (at least sixteen
+        batches).
     patience : int, default=4
-        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
-        value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     decorrelate : {"none", "intra", "inter", "full"}, default="none"
@@ -78,8 +80,9 @@ class StableMiss(GeneratedRegression):
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured; see `stablemiss.decorrelation.dependence`.
     strength : float, default=0.25
-        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
-        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+        Larger values decorrelate less. Regularisation of the weights, as a fraction of the critical γ above
+        which they stay uniform: towards 1 the weights become equal; towards 0 dependence falls further and
+        fewer rows carry the weight.
     gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
 
@@ -105,7 +108,7 @@ class StableMiss(GeneratedRegression):
     # DEVIATION: searched as `strength`, a fraction of the critical γ, because the effect of the same γ
     # differs greatly between tables.
     space: ClassVar[Space] = {
-        **GeneratedRegression.space,
+        **HypernetworkMethod.space,
         "decorrelate": Choice(*DECORRELATION_TERMS),
         "strength": Range(0.05, 0.8, log=True),
     }

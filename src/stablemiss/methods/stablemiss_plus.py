@@ -3,8 +3,9 @@
 Only the released code of the follow-up paper (ICASSP 2024) was available, and that code cannot decorrelate
 columns. This is our variant of its idea; `stablemiss.decorrelation.transport` explains the difference.
 
-Deviations: the whole weighting. More in `decorrelation/transport.py`, `base/generated.py` and
-`networks/hyper.py`.
+Deviations: the row weights minimise a single distance to permuted columns, along directions that mix columns
+and mask indicators. More are in `decorrelation/transport.py`, `base/hypernetwork.py` and `networks/hyper.py`.
+Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from stablemiss.base.generated import GeneratedRegression
+from stablemiss.base.hypernetwork import HypernetworkMethod
 from stablemiss.base.method import check_at_least
 from stablemiss.base.search_space import Range, Space
 from stablemiss.data import MaskedData
@@ -21,7 +22,7 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 
 
-class StableMissPlus(GeneratedRegression):
+class StableMissPlus(HypernetworkMethod):
     """StableMiss with row weights that bring the table close to one with independent columns.
 
     The weighted rows are compared, along random directions and by optimal transport, with rows whose columns
@@ -49,13 +50,14 @@ class StableMissPlus(GeneratedRegression):
     max_epochs : int, default=200
         Maximum number of epochs.
     patience : int, default=4
-        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
-        value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     strength : float, default=0.15
-        Regularisation of the weights, as a fraction of the critical γ above which they stay uniform. Towards
-        1 the weights become equal; towards 0 dependence falls further and fewer rows carry the weight.
+        Larger values decorrelate less. Regularisation of the weights, as a fraction of the critical γ above
+        which they stay uniform: towards 1 the weights become equal; towards 0 dependence falls further and
+        fewer rows carry the weight.
     n_directions : int, default=50
         Number of random directions drawn at a time. A larger value compares the distributions more precisely;
         the cost is proportional.
@@ -77,7 +79,7 @@ class StableMissPlus(GeneratedRegression):
     """
 
     name: ClassVar[str] = "stablemiss_plus"
-    space: ClassVar[Space] = {**GeneratedRegression.space, "strength": Range(0.05, 0.8, log=True)}
+    space: ClassVar[Space] = {**HypernetworkMethod.space, "strength": Range(0.05, 0.8, log=True)}
     brief: ClassVar[Mapping[str, Any]] = {"n_directions": 10, "learning_rate": 1e-2, "max_epochs": 15}
 
     def __init__(

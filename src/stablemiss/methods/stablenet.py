@@ -10,8 +10,9 @@ and a memory (f_mem, v_mem) of earlier rows,
 where L_dec is the sum of the squared weighted covariances between the random Fourier features of different
 columns of f.
 
-Deviations: dependence within a column ignored; a queue as memory; sample weights; AdamW and early stopping.
-More in `decorrelation/channels.py`.
+Deviations: dependence within a column is ignored; the memory is a queue of earlier rows; sample weights
+multiply the loss; AdamW and early stopping instead of SGD with a fixed schedule. More are in
+`decorrelation/channels.py`. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -134,12 +135,13 @@ class StableNet(Method):
         Weight decay of the matrices. A larger value gives a smoother function.
     batch_size : int, default=128
         Maximum number of rows in a step. A larger value estimates dependence more precisely and makes fewer
-        steps. Tables with fewer than sixteen such batches get smaller ones, down to 32 rows.
+        steps. If this gives fewer than sixteen batches per pass, batches are made smaller, down to 32 rows.
     max_epochs : int, default=100
-        Maximum number of epochs; a small table makes several passes in one epoch.
+        Maximum number of epochs. On small tables an epoch consists of several passes (at least sixteen
+        batches).
     patience : int, default=4
-        Epochs without a better validation loss before the learning rate is lowered or training ends. A larger
-        value finds late improvements and takes longer.
+        Epochs without a better validation loss after which the learning rate is lowered, at most three times;
+        then training ends. A larger value finds late improvements and takes longer.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 

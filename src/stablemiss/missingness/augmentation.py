@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stablemiss.data import Bools, Floats, MaskedData, hide
+from stablemiss.data import Bools, Floats, MaskedData, zero_where_missing
 from stablemiss.seeding import Rng
 
 # Share of rows in which values are hidden; the others stay unchanged.
 AUGMENTED_SHARE = 0.8
-# Share of these rows in which informative columns are hidden first.
-INFORMATIVE_FIRST_SHARE = 0.35
+# Share of these rows in which informative columns are hidden preferentially.
+PREFERENTIAL_SHARE = 0.35
+# Maximum fraction of the columns hidden in such a row: if nearly all were hidden, it would not matter which
+# columns are hidden preferentially.
+MAX_HIDDEN_FRACTION = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +25,7 @@ class MaskAugmentation:
 
     One row in five stays unchanged. For each other row a rate is drawn uniformly between 0 and 1. In about
     two thirds of these rows, each column is hidden independently with that probability. In the others, the
-    rate determines how many columns are hidden, and columns of high `importance` tend to be hidden first,
+    rate determines how many columns are hidden, and columns of high `importance` are hidden preferentially,
     because masks in which only an important column is missing are rare among independent masks.
 
     Attributes
@@ -78,15 +81,14 @@ class MaskAugmentation:
         is_augmented = rng.random((n, 1), dtype=np.float32) < AUGMENTED_SHARE
         hidden = rng.random((n, k), dtype=np.float32) < rate
         if self.importance.any():
-            rows = np.flatnonzero(rng.random(n, dtype=np.float32) < INFORMATIVE_FIRST_SHARE)
+            rows = np.flatnonzero(rng.random(n, dtype=np.float32) < PREFERENTIAL_SHARE)
             # Gumbel-max trick: sorting log probabilities plus Gumbel noise draws columns without replacement,
             # in proportion to their probabilities. 0.2 / k gives unimportant columns a chance too.
             log_weights = np.log(self.importance / self.importance.sum() + 0.2 / k)
             log_weights[~self.may_vanish] = -np.inf
             noise = -np.log(-np.log(rng.random((len(rows), k), dtype=np.float32) + 1e-12) + 1e-12)
             rank = np.argsort(np.argsort(-(log_weights + noise), axis=1), axis=1)
-            # At most 80% of these columns are hidden.
-            hidden[rows] = rank < np.ceil(rate[rows] * 0.8 * self.may_vanish.sum())
+            hidden[rows] = rank < np.ceil(rate[rows] * MAX_HIDDEN_FRACTION * self.may_vanish.sum())
         hidden &= is_augmented & self.may_vanish
         return ~hidden[:, self.groups]
 
@@ -108,7 +110,7 @@ class MaskAugmentation:
         weight = np.tile(data.weight, n_copies + 1)
         return replace(
             data,
-            values=hide(data.values, mask).reshape(-1, data.n_columns),
+            values=zero_where_missing(data.values, mask).reshape(-1, data.n_columns),
             mask=mask.reshape(-1, data.n_columns),
             target=np.concatenate([data.target] * (n_copies + 1)),
             weight=weight * (len(weight) / weight.sum()) if len(weight) else weight,

@@ -20,8 +20,8 @@ def deviations_from(centre: Floats, columns: Floats) -> Floats:
 def to_quantiles(scores: Floats) -> Floats:
     """Summarise each column of scores (n, d) by at most 1024 equally spaced quantiles, (n_quantiles, d).
 
-    Few complete rows are returned unchanged. Intercepts for any rate can be computed from the quantiles
-    later, without the rows. NaN is ignored; a column without scores gets zeros.
+    At most 1024 rows without NaN are returned unchanged. Intercepts for any rate can be computed from the
+    quantiles later, without the rows. NaN is ignored; a column without scores gets zeros.
     """
     observed = ~np.isnan(scores)
     if len(scores) <= _N_QUANTILES and observed.all():

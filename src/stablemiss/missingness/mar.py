@@ -60,10 +60,10 @@ class MAR(Mechanism):
 
     The probability that a value is hidden is a logistic function of the drivers in its row and does not
     depend on hidden values. The missingness is therefore ignorable, although masks and values are dependent.
-    Each other column depends strongly on a random combination of the drivers: its log-odds have a standard
-    deviation of 2 to 10. `level` refers to the columns that are not drivers, so the missing rate of the whole
-    table is lower. In a table with one column nothing is hidden, because that
-    column is a driver.
+    The missingness of each other column depends strongly on a random combination of the drivers: its log-odds
+    have a standard deviation of 2 to 10. `level` refers to the columns that are not drivers, so the missing
+    rate of the whole table is lower. In a table with one column nothing is hidden, because that column is a
+    driver.
 
     Parameters
     ----------

@@ -50,11 +50,11 @@ class MNAR(Mechanism):
     Parameters
     ----------
     level : float
-        Missing rate of most rows, from 0 to 1. Raising it hides more values, large ones first.
+        Missing rate of most rows, from 0 to 1. Raising it hides more values, large ones preferentially.
     slope : float, default=2.0
         Log-odds of being hidden per standard deviation of the value. Raising it makes the boundary between
         hidden and observed values sharper. At 0 the values have no influence; below 0 small values are
-        hidden first.
+        hidden preferentially.
     spread : float, default=0.2
         Share of rows whose missing rate is another value from 0.1, 0.2, …, 0.9, as in the paper; see
         `draw_row_rates`.

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats
 from stablemiss.mixture.patterns import Block, Patterns
-from stablemiss.mixture.workers import Workers
+from stablemiss.mixture.workers import ThreadWorkers
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Posterior:
     components: Components
 
     def inverses(self, pairs: torch.Tensor) -> torch.Tensor:
-        """Inverse blocks (n, b · b), Σ_oo⁻¹ or Λ_mm⁻¹, of some of the K · U pairs of component and mask."""
+        """Inverse submatrices (n, b · b), Σ_oo⁻¹ or Λ_mm⁻¹, of n of the K · U pairs of component and mask."""
         k, n_patterns, b, _ = self.factor.shape
         # The factors are stored in column-major order, so each transposed factor is contiguous and can be
         # selected as one row.
@@ -75,15 +75,15 @@ class Components:
         k, d = self.means.shape
         n_patterns, b = block.columns.shape
         deviation = torch.where(mask, values - self.means[:, None], 0.0)
-        matrices = self.covariances if block.is_observed else self.precisions
+        matrices = self.covariances if block.columns_are_observed else self.precisions
         positions = (block.columns[:, :, None] * d + block.columns[:, None, :]).reshape(n_patterns, b * b)
-        blocks = matrices.reshape(k, d * d).gather(1, positions.reshape(-1).expand(k, -1))
-        factor, _ = torch.linalg.cholesky_ex(blocks.reshape(k, n_patterns, b, b))
+        submatrices = matrices.reshape(k, d * d).gather(1, positions.reshape(-1).expand(k, -1))
+        factor, _ = torch.linalg.cholesky_ex(submatrices.reshape(k, n_patterns, b, b))
         log_det = 2 * factor.diagonal(dim1=2, dim2=3).log().sum(dim=2)[:, block.pattern]
         # One factor per row; copied only if several rows share a mask.
         per_row = factor if n_patterns == len(values) else factor[:, block.pattern]
         columns = block.columns[block.pattern].expand(k, -1, -1)
-        if block.is_observed:
+        if block.columns_are_observed:
             observed = deviation.gather(2, columns)
             solved = _solve(per_row, observed)
             distance = (observed * solved).sum(dim=2)
@@ -121,24 +121,25 @@ class ConditionalCovariances:
         k, d = self._components.means.shape
         n_patterns, b = block.columns.shape
         self._factor, self._columns = posterior.factor, block.columns
-        in_block = torch.zeros(n_patterns, d, dtype=torch.bool).scatter_(1, block.columns, True)
-        self._is_observed, self.missing = block.is_observed, ~in_block if block.is_observed else in_block
-        if block.is_observed:
+        in_submatrix = torch.zeros(n_patterns, d, dtype=torch.bool).scatter_(1, block.columns, True)
+        self._columns_are_observed = block.columns_are_observed
+        self.missing = ~in_submatrix if block.columns_are_observed else in_submatrix
+        if block.columns_are_observed:
             # With Σ_oo = L Lᵀ and W = L⁻¹ Σ_o, the covariance is Σ − Wᵀ W.
-            rows = self._block_rows(self._components.covariances)
+            rows = self._submatrix_rows(self._components.covariances)
             self._half = torch.linalg.solve_triangular(posterior.factor, rows, upper=False)
         else:
             all_pairs = torch.arange(k * n_patterns)
             inverses = posterior.inverses(all_pairs).reshape(k, n_patterns, b * b)
-            # Complete rows have an empty block; a dummy zero lets `gather` work for them too.
+            # Complete rows have an empty submatrix; a dummy zero lets `gather` work for them too.
             self._inverse = inverses if b else torch.zeros(k, n_patterns, 1, dtype=inverses.dtype)
-            # Position of each column in the block; zero, and never used, for columns outside the block.
+            # Position of each column in the submatrix; zero, and never used, for columns outside it.
             self._index = torch.zeros(n_patterns, d, dtype=torch.int64)
             self._index.scatter_(1, block.columns, torch.arange(b).expand(n_patterns, -1))
 
     def of_pairs(self, left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         """Covariances (K, U, n) of columns left[i] and right[i]."""
-        if self._is_observed:
+        if self._columns_are_observed:
             unconditional = self._components.covariances[:, None, left, right]
             covariances = unconditional - (self._half[..., left] * self._half[..., right]).sum(dim=2)
         else:
@@ -148,13 +149,13 @@ class ConditionalCovariances:
 
     def times(self, matrices: torch.Tensor) -> torch.Tensor:
         """Covariances of each component times its matrix in `matrices` (K, d, r), (K, U, d, r)."""
-        if self._is_observed:
+        if self._columns_are_observed:
             unconditional = (self._components.covariances @ matrices)[:, None]
             product = unconditional - self._half.mT @ (self._half @ matrices[:, None])
             return torch.where(self.missing[..., None], product, 0.0)
         n_patterns, b = self._columns.shape
         inverse = self._inverse[..., : b * b].reshape(len(matrices), n_patterns, b, b)
-        return self._pad(inverse @ self._block_rows(matrices))
+        return self._pad(inverse @ self._submatrix_rows(matrices))
 
     def draw(self, noise: torch.Tensor) -> torch.Tensor:
         """Draw deviations from the conditional mean, (K, U, d, S), with these covariances.
@@ -170,17 +171,17 @@ class ConditionalCovariances:
         u_m − Σ_mo Σ_oo⁻¹ u_o = Λ_mm⁻¹ (Λ u)_m.
         """
         factors = self._components.factors
-        if self._is_observed:
+        if self._columns_are_observed:
             unconditional = factors @ noise
         else:
             unconditional = torch.linalg.solve_triangular(factors.mT, noise[None], upper=True)
-        solved = torch.linalg.solve_triangular(self._factor, self._block_rows(unconditional), upper=False)
-        if self._is_observed:
+        solved = torch.linalg.solve_triangular(self._factor, self._submatrix_rows(unconditional), upper=False)
+        if self._columns_are_observed:
             return torch.where(self.missing[..., None], unconditional[:, None] - self._half.mT @ solved, 0.0)
         return self._pad(torch.linalg.solve_triangular(self._factor.mT, solved, upper=True))
 
-    def _block_rows(self, matrices: torch.Tensor) -> torch.Tensor:
-        """The rows of `matrices` (K, d, r) that belong to the columns of the block, (K, U, b, r)."""
+    def _submatrix_rows(self, matrices: torch.Tensor) -> torch.Tensor:
+        """The rows of `matrices` (K, d, r) that belong to the columns of the submatrix, (K, U, b, r)."""
         k, _, r = matrices.shape
         return matrices.index_select(1, self._columns.reshape(-1)).reshape(k, *self._columns.shape, r)
 
@@ -271,7 +272,7 @@ class GaussianMixture:
                 )
                 results[rows] = function(posterior).numpy()
 
-        with Workers() as workers:
+        with ThreadWorkers() as workers:
             components = self.components()
             workers.map(patterns.blocks(self.n_components * numbers_per_cell), process)
         return results

@@ -27,7 +27,7 @@ import torch
 from stablemiss.data import Bools, Floats
 from stablemiss.mixture.conditional import Components, GaussianMixture
 from stablemiss.mixture.patterns import Block, Patterns
-from stablemiss.mixture.workers import Workers
+from stablemiss.mixture.workers import ThreadWorkers
 
 # Lower bound of the two variances of the regression coefficients (`log_between` and `log_shared`).
 MIN_VARIANCE = 1e-12
@@ -68,7 +68,7 @@ class Parameters:
         return Components(self.log_weights, self.means, self.covariances)
 
     def is_well_conditioned(self) -> bool:
-        """Whether every covariance, and therefore every block of it, can be inverted accurately."""
+        """Whether every covariance, and therefore every submatrix of it, can be inverted accurately."""
         if not torch.isfinite(self.covariances).all():
             return False
         eigenvalues = torch.linalg.eigvalsh(self.covariances)
@@ -89,7 +89,8 @@ class Parameters:
         factors = factors.reshape(self.covariances.shape)
         lower = factors.tril(-1) + torch.diag_embed(factors.diagonal(dim1=1, dim2=2).exp())
         means = means.reshape(self.means.shape)
-        # The likelihood does not depend on the two variances, so it cannot prevent extreme extrapolations.
+        # `log_between` and `log_shared` are not in the likelihood, so the acceptance test of SQUAREM cannot
+        # reject extreme values of them; clamp them.
         limit = -math.log(MIN_VARIANCE)
         between, shared = (tensor[0].clamp(-limit, limit) for tensor in (between, shared))
         return Parameters(weights.log_softmax(dim=0), means, lower @ lower.mT, between, shared)
@@ -117,7 +118,7 @@ class SufficientStatistics:
     log_likelihood: float
 
 
-class Rows:
+class EMRows:
     """Incomplete rows prepared for EM: sorted so that rows with equal masks are adjacent.
 
     Parameters
@@ -148,22 +149,22 @@ class Rows:
             self._blocks = {n_components: self._patterns.blocks(n_components)}
         return self._blocks[n_components]
 
-    def take(self, index: np.ndarray) -> Rows:
+    def take(self, index: np.ndarray) -> EMRows:
         """The rows at `index`, in the sorted order."""
-        return Rows(self.values.numpy()[index], self.mask.numpy()[index], self.weight.numpy()[index])
+        return EMRows(self.values.numpy()[index], self.mask.numpy()[index], self.weight.numpy()[index])
 
-    def reweighted(self, factor: float) -> Rows:
+    def reweighted(self, factor: float) -> EMRows:
         """The same rows with all weights multiplied by `factor`."""
         rows = copy(self)
         rows.weight = self.weight * factor
         return rows
 
-    def joined(self, other: Rows) -> Rows:
+    def joined(self, other: EMRows) -> EMRows:
         """These rows followed by those of `other`, with their weights."""
         pairs = ((self.values, other.values), (self.mask, other.mask), (self.weight, other.weight))
-        return Rows(*(torch.cat(pair).numpy() for pair in pairs))
+        return EMRows(*(torch.cat(pair).numpy() for pair in pairs))
 
-    def log_density(self, parameters: Parameters, workers: Workers) -> torch.Tensor:
+    def log_density(self, parameters: Parameters, workers: ThreadWorkers) -> torch.Tensor:
         """Log density of the observed values of each row, (n,), in the sorted order."""
         components = parameters.components()
         log_density = torch.empty(len(self), dtype=torch.float64)
@@ -176,12 +177,12 @@ class Rows:
         workers.map(self.blocks(len(components.means)), process)
         return log_density
 
-    def log_likelihood(self, parameters: Parameters, workers: Workers) -> float:
+    def log_likelihood(self, parameters: Parameters, workers: ThreadWorkers) -> float:
         """Weighted mean of `log_density`."""
         return float(self.log_density(parameters, workers) @ self.weight / self.weight.sum())
 
 
-def expect(rows: Rows, parameters: Parameters, workers: Workers) -> SufficientStatistics:
+def expect(rows: EMRows, parameters: Parameters, workers: ThreadWorkers) -> SufficientStatistics:
     """E-step: compute the expected sufficient statistics in one pass over the rows."""
     components = parameters.components()
     k, d = parameters.means.shape
@@ -204,14 +205,14 @@ def expect(rows: Rows, parameters: Parameters, workers: Workers) -> SufficientSt
             n_patterns = len(block.columns)
             if n_patterns < len(row_weight):
                 responsibility = _zeros(k, n_patterns).index_add_(1, block.pattern, responsibility)
-            if block.is_observed:
+            if block.columns_are_observed:
                 observed_weight += responsibility.sum(dim=1)
             # Most rows clearly belong to one component, so inverses of negligible weight are not computed.
             pairs = torch.nonzero(responsibility.reshape(-1) > MIN_RESPONSIBILITY)[:, 0]
             inverses = posterior.inverses(pairs) * responsibility.reshape(-1)[pairs, None]
             positions = posterior.positions.index_select(0, pairs % n_patterns)
             positions += (pairs // n_patterns * (d * d))[:, None]
-            sums = from_observed if block.is_observed else from_missing
+            sums = from_observed if block.columns_are_observed else from_missing
             sums.index_add_(0, positions.reshape(-1), inverses.reshape(-1))
         return weight, first, second, from_missing, from_observed, observed_weight, total
 

@@ -11,8 +11,8 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from stablemiss.mixture.conditional import GaussianMixture
-from stablemiss.mixture.em import Parameters, Rows, SufficientStatistics, expect, maximise
-from stablemiss.mixture.workers import Workers
+from stablemiss.mixture.em import EMRows, Parameters, SufficientStatistics, expect, maximise
+from stablemiss.mixture.workers import ThreadWorkers
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 
@@ -25,7 +25,7 @@ class MixtureFit:
 
     Parameters
     ----------
-    train, valid : Rows
+    train, valid : EMRows
         Standardised columns, targets last. Without validation rows the training likelihood is used.
     n_targets : int
         Number of targets, which are the last columns.
@@ -42,8 +42,8 @@ class MixtureFit:
 
     def __init__(
         self,
-        train: Rows,
-        valid: Rows,
+        train: EMRows,
+        valid: EMRows,
         n_targets: int,
         tolerance: float,
         max_steps: int,
@@ -75,7 +75,7 @@ class MixtureFit:
         """
         self._best = self._standard_normal()
         if len(self.train):
-            with Workers() as self.workers:
+            with ThreadWorkers() as self.workers:
                 self._best = self._fit_one_component(ridge)
                 if n_components is None:
                     self._best = self._select_n_components(self._best, max_components)
@@ -94,22 +94,22 @@ class MixtureFit:
         """Update the fitted mixture by three EM steps on training and validation rows together."""
         all_rows = self.train.joined(self.valid)
         if len(all_rows):
-            with Workers() as self.workers:
+            with ThreadWorkers() as self.workers:
                 for _ in range(3):
                     self._best, _ = self._step(all_rows, self._best)
         return self.mixture
 
-    def _step(self, rows: Rows, parameters: Parameters) -> tuple[Parameters, float]:
+    def _step(self, rows: EMRows, parameters: Parameters) -> tuple[Parameters, float]:
         """The parameters after one EM step, and the mean log-likelihood before it."""
         sums = self._expect(rows, parameters)
         return maximise(sums, parameters, self.n_targets, self.ridge), sums.log_likelihood
 
-    def _expect(self, rows: Rows, parameters: Parameters) -> SufficientStatistics:
+    def _expect(self, rows: EMRows, parameters: Parameters) -> SufficientStatistics:
         self.n_steps += 1
         return expect(rows, parameters, self.workers)
 
     @property
-    def _validation_rows(self) -> Rows:
+    def _validation_rows(self) -> EMRows:
         return self.valid if len(self.valid) else self.train
 
     def _validation_likelihood(self, parameters: Parameters) -> float:

@@ -26,15 +26,15 @@ class Block:
     pattern : (R,) int64
         Index of the mask of each row, among the U distinct masks of the block.
     columns : (U, b) int64
-        The observed columns (if `is_observed`) or the missing columns of each distinct mask.
-    is_observed : bool
+        The observed columns (if `columns_are_observed`) or the missing columns of each distinct mask.
+    columns_are_observed : bool
         True if `columns` are the observed columns, False if they are the missing columns.
     """
 
     rows: slice
     pattern: torch.Tensor
     columns: torch.Tensor
-    is_observed: bool
+    columns_are_observed: bool
 
 
 class Patterns:
@@ -78,7 +78,7 @@ class Patterns:
         start, n = 0, len(self.order)
         while start < n:
             first = self._row_rank[start]
-            is_observed, b = divmod(int(self._kind[first]), self._d + 1)
+            columns_are_observed, b = divmod(int(self._kind[first]), self._d + 1)
             max_patterns = max(1, MAX_BLOCK_CELLS // (n_components * max(1, b * b)))
             max_rows = max(1, MAX_BLOCK_CELLS // (n_components * self._d))
             stop = min(first + max_patterns, ends[np.searchsorted(ends, first, side="right")])
@@ -89,9 +89,9 @@ class Patterns:
                     rows=slice(start, end),
                     pattern=torch.from_numpy(self._row_rank[start:end] - first),
                     columns=torch.from_numpy(
-                        np.nonzero(masks == bool(is_observed))[1].reshape(len(masks), b)
+                        np.nonzero(masks == bool(columns_are_observed))[1].reshape(len(masks), b)
                     ),
-                    is_observed=bool(is_observed),
+                    columns_are_observed=bool(columns_are_observed),
                 )
             )
             start = end

@@ -4,15 +4,15 @@ Under the mixture, E[y | x] is linear within each component, and the distributio
 values x_o is again a mixture of Gaussians. With responsibilities ρ_k = P(component k | x_o), three quantities
 follow for each row:
 
-    error     Var[y | x_o] = Σ_k ρ_k Var_k[y | x_o] + Σ_k ρ_k (E_k[y | x_o] − E[y | x_o])²
-    complete  E[Var[y | x] | x_o], the expected error if all values were observed
-    gain_j    Var[y | x_o] − E[Var[y | x_o, x_j] | x_o], the reduction if column j were also observed
+    error              Var[y | x_o] = Σ_k ρ_k Var_k[y | x_o] + Σ_k ρ_k (E_k[y | x_o] − E[y | x_o])²
+    error_if_complete  E[Var[y | x] | x_o], the expected error if all values were observed
+    gain_j             Var[y | x_o] − E[Var[y | x_o, x_j] | x_o], the reduction if column j were also observed
 
-`error` is exact, and with one component so are the other two. With several components, `complete` is the sum
-of two terms: the noise within the components, which is exact, and the disagreement between the components,
-which is averaged over `N_DRAWS` fixed draws of the missing values. `gain` is the reduction by the best
-*linear* use of the column, Cov[y, x_j]² / Var[x_j], where the covariance given x_o includes the differences
-between the component means. It is a lower bound of the true gain.
+`error` is exact, and with one component so are the other two. With several components, `error_if_complete` is
+the sum of two terms: the noise within the components, which is exact, and the disagreement between the
+components, which is averaged over `N_DRAWS` fixed draws of the missing values. `gain` is the reduction by the
+best *linear* use of the column, Cov[y, x_j]² / Var[x_j], where the covariance given x_o includes the
+differences between the component means. It is a lower bound of the true gain.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from stablemiss.mixture.conditional import ConditionalCovariances, GaussianMixtu
 from stablemiss.mixture.patterns import MAX_BLOCK_CELLS
 
 # Number of draws of the missing values, in antithetic pairs. With mixtures of three to six different
-# regressions, the error of `complete` is then 2 to 9 % for a row, and 1 to 3 % for its mean over rows.
+# regressions, the error of `error_if_complete` is then 2 to 9 % for a row, and 1 to 3 % for its mean over
+# rows.
 N_DRAWS = 32
 # A column is redundant if the previous columns of its group leave a smaller share of its variance
 # unexplained.
@@ -43,12 +44,12 @@ class Uncertainty:
     ----------
     error : (n, r)
         Expected squared error of each output, given the observed values.
-    complete : (n, r)
+    error_if_complete : (n, r)
         Expected squared error if no value were missing; equal to `error` for complete rows.
     gain : (n, n_groups)
         Reduction of `error`, summed over the outputs, if one missing column were also observed. Zero for
-        observed columns. Redundant columns each have the full gain. Columns that are informative only in
-        combination may have no gain.
+        observed columns. If several missing columns carry the same information, each is credited with all of
+        it, so gains do not add up. Columns that are informative only in combination may have no gain.
 
     See Also
     --------
@@ -56,7 +57,7 @@ class Uncertainty:
     """
 
     error: Floats
-    complete: Floats
+    error_if_complete: Floats
     gain: Floats
 
     @classmethod
@@ -87,7 +88,7 @@ class Uncertainty:
 
         Notes
         -----
-        For each distinct mask and each of the K components, the smaller block, b ≤ d/2, is factorised and
+        For each distinct mask and each of the K components, the smaller submatrix, b ≤ d/2, is factorised and
         inverted, which costs K (b³ + b² d). With several components each row costs another N_DRAWS · K · d².
         Rows are processed in blocks, with about 100 MiB of additional memory per thread.
 
@@ -99,7 +100,7 @@ class Uncertainty:
         >>> mixture = GaussianMixture(np.ones(1), np.zeros((1, 3)), covariance[None])
         >>> mask = np.array([[True, True], [True, False], [False, False]])
         >>> uncertainty = Uncertainty.of(mixture, np.zeros((3, 2)), mask)
-        >>> uncertainty.error.ravel().tolist(), uncertainty.complete.ravel().tolist()
+        >>> uncertainty.error.ravel().tolist(), uncertainty.error_if_complete.ravel().tolist()
         ([0.25, 4.25, 5.25], [0.25, 0.25, 0.25])
         >>> uncertainty.gain.tolist(), uncertainty.most_informative_missing.tolist()
         ([[0.0, 0.0], [0.0, 4.0], [1.0, 4.0]], [-1, 1, 1])
@@ -159,7 +160,7 @@ class _ErrorModel:
         self.quantiles = (torch.arange(N_DRAWS) + 0.5) / N_DRAWS
 
     def evaluate(self, posterior: Posterior) -> torch.Tensor:
-        """Columns of `error`, `complete` and `gain` next to each other, (R, 2 r + n_groups)."""
+        """Columns of `error`, `error_if_complete` and `gain` next to each other, (R, 2 r + n_groups)."""
         responsibility = posterior.log_joint.softmax(dim=0)
         covariances = ConditionalCovariances(posterior)
         rows = posterior.block.pattern
@@ -181,19 +182,20 @@ class _ErrorModel:
             explained = _explained_variance(covariance, cross[:, columns])
             gain[:, groups] = explained.sum(dim=2)
             best = torch.maximum(best, explained.amax(dim=1))
-        complete = error
+        error_if_complete = error
         if covariances.missing.any():
             # All columns together explain at least as much as any single one. The random draws must not
             # contradict this.
             upper_bound = (error - best).clamp_min(0.0)
-            complete = torch.minimum(self._complete(posterior, covariances, responsibility), upper_bound)
-        return torch.cat([error, complete, gain], dim=1)
+            estimate = self._error_if_complete(posterior, covariances, responsibility)
+            error_if_complete = torch.minimum(estimate, upper_bound)
+        return torch.cat([error, error_if_complete, gain], dim=1)
 
     def _predictions(self, deviation: torch.Tensor) -> torch.Tensor:
         """E[outputs | x] of each component, (K, R, r), for x at a `deviation` (K, R, d) from its mean."""
         return self.output_at_mean[:, None] + deviation @ self.slope
 
-    def _complete(
+    def _error_if_complete(
         self, posterior: Posterior, covariances: ConditionalCovariances, responsibility: torch.Tensor
     ) -> torch.Tensor:
         """E[Var[outputs | x] | x_o], (R, r)."""

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 N_CHUNKS = 8
 
 
-class Workers:
+class ThreadWorkers:
     """Context manager for a thread pool with as many threads as torch is set to use.
 
     Inside the block torch itself uses a single thread. Starting torch's threads for a 20 × 20 matrix costs
@@ -26,7 +26,7 @@ class Workers:
 
     Examples
     --------
-    >>> with Workers() as workers:
+    >>> with ThreadWorkers() as workers:
     ...     workers.map([], lambda blocks: len(blocks))
     [0]
     """

@@ -2,11 +2,11 @@
 
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
 from stablemiss.networks.latent import (
-    draw_label_mask,
-    init_label_outputs_to_zero,
-    label_columns,
+    draw_target_mask,
+    init_target_outputs_to_zero,
     mean_over_draws,
     predict_in_chunks,
+    target_columns,
 )
 from stablemiss.networks.mlp import MLP
 
@@ -14,9 +14,9 @@ __all__ = [
     "MLP",
     "GeneratedMLP",
     "ParameterGenerator",
-    "draw_label_mask",
-    "init_label_outputs_to_zero",
-    "label_columns",
+    "draw_target_mask",
+    "init_target_outputs_to_zero",
     "mean_over_draws",
     "predict_in_chunks",
+    "target_columns",
 ]

@@ -1,4 +1,4 @@
-"""Helpers for latent-variable networks: a latent code z describes a row, and the label is one more column."""
+"""Helpers for networks in which a latent vector z describes a row, and the target is one more column."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stablemiss.networks.mlp import MLP
 MAX_ELEMENTS = 2**19
 
 
-def label_columns(target: Tensor, d_output: int) -> Tensor:
+def target_columns(target: Tensor, d_output: int) -> Tensor:
     """Targets as columns (n, d_output): numbers unchanged, classes one-hot encoded.
 
     Examples
     --------
-    >>> label_columns(torch.tensor([1, 0]), 2)
+    >>> target_columns(torch.tensor([1, 0]), 2)
     tensor([[0., 1.],
             [1., 0.]])
     """
@@ -27,14 +27,14 @@ def label_columns(target: Tensor, d_output: int) -> Tensor:
     return nn.functional.one_hot(target, d_output).to(torch.get_default_dtype())
 
 
-def draw_label_mask(labels: Tensor) -> Tensor:
-    """Random mask (n, k) of `labels` (n, k), 1 = shown to the encoder; about half of the rows are shown.
+def draw_target_mask(targets: Tensor) -> Tensor:
+    """Random mask (n, k) of `targets` (n, k), 1 = shown to the encoder; about half of the rows are shown.
 
-    Labels are available in training but never in prediction. An encoder that always read them in training
+    Targets are available in training but never in prediction. An encoder that always read them in training
     would rely on them.
     """
-    shown = (torch.rand(len(labels), 1, device=labels.device) < 0.5).to(labels)
-    return shown.expand_as(labels)
+    shown = (torch.rand(len(targets), 1, device=targets.device) < 0.5).to(targets)
+    return shown.expand_as(targets)
 
 
 def predict_in_chunks(
@@ -55,35 +55,35 @@ def predict_in_chunks(
     return torch.cat([predict(*chunk) for chunk in chunks])
 
 
-def mean_over_draws(labels: Tensor, weight: Tensor, is_classes: bool) -> Tensor:
-    """Outputs (n, k): the weighted mean of the decoded labels (n, L, k) of L draws.
+def mean_over_draws(targets: Tensor, weight: Tensor, is_classes: bool) -> Tensor:
+    """Outputs (n, k): the weighted mean of the decoded targets (n, L, k) of L draws.
 
     For classes, probabilities are averaged and the output is their logarithm.
 
     Parameters
     ----------
-    labels : (n, L, k)
+    targets : (n, L, k)
         Numbers, or log-odds of classes.
     weight : (n, L)
         Sums to one over the draws.
     is_classes : bool
-        Whether the labels are classes.
+        Whether the targets are classes.
     """
     if is_classes:
-        labels = labels.softmax(dim=2)
-    mean = (weight[:, :, None] * labels).sum(dim=1)
+        targets = targets.softmax(dim=2)
+    mean = (weight[:, :, None] * targets).sum(dim=1)
     return mean.clamp_min(1e-30).log() if is_classes else mean
 
 
-def init_label_outputs_to_zero(decoder: MLP, labels: slice) -> None:
-    """Initialise the label outputs of a decoder to zero, the mean of standardised labels.
+def init_target_outputs_to_zero(decoder: MLP, targets: slice) -> None:
+    """Initialise the target outputs of a decoder to zero, the mean of standardised targets.
 
     Parameters
     ----------
     decoder : MLP
-    labels : slice
-        Position of the labels among the outputs.
+    targets : slice
+        Position of the targets among the outputs.
     """
     with torch.no_grad():
-        decoder.last.weight[labels] = 0.0
-        decoder.last.bias[labels] = 0.0
+        decoder.last.weight[targets] = 0.0
+        decoder.last.bias[targets] = 0.0

@@ -13,7 +13,7 @@ from sklearn.base import clone, is_classifier
 from stablemiss.data import Floats, missing_cells
 from stablemiss.encoding import read_table
 from stablemiss.encoding.table import Table
-from stablemiss.estimators.missing import AnyMethodEstimator
+from stablemiss.estimators.missing import MethodByNameEstimator
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
 from stablemiss.missingness import Mechanism
 from stablemiss.seeding import Rng
@@ -57,11 +57,11 @@ class HoldoutSplit:
     @classmethod
     def of(
         cls,
-        estimator: AnyMethodEstimator,
+        estimator: MethodByNameEstimator,
         X: Any,
         y: Any,
         sample_weight: Any,
-        valid_fraction: float,
+        holdout_fraction: float,
         test_mechanism: Mechanism | None,
         seed: int,
     ) -> Self:
@@ -78,7 +78,7 @@ class HoldoutSplit:
             )
         rng = np.random.default_rng(seed)
         train, validation = split_rows(
-            target if is_classification else np.zeros(len(used)), valid_fraction, rng
+            target if is_classification else np.zeros(len(used)), holdout_fraction, rng
         )
         rows = _to_array(table)
         validation_rows = rows[validation]
@@ -90,7 +90,7 @@ class HoldoutSplit:
             seed,
         )
 
-    def loss(self, estimator: AnyMethodEstimator) -> float:
+    def loss(self, estimator: MethodByNameEstimator) -> float:
         """Fit a copy of the estimator to the training rows and return its loss on the validation rows.
 
         The loss is the root mean squared error in standard deviations of the target, or the log loss.
@@ -126,7 +126,10 @@ def _to_array(table: Table) -> NDArray:
 
 
 def _hide(table: Table, mechanism: Mechanism, rng: Rng) -> NDArray:
-    """Return the rows with values hidden by a mechanism, for which every category counts as zero."""
+    """Return the rows with values hidden by a mechanism.
+
+    The mechanism sees every category as the number 0.
+    """
     numbers = np.stack(
         [
             column if column.dtype.kind == "f" else np.where(missing_cells(column), np.nan, 0.0)

@@ -73,12 +73,12 @@ class Search:
         self._study = open_study(path, settings, TrialSeededSampler(seed))
         # The initial values may lie outside the space; the sampler can only use those inside.
         self._initial_in_space = {
-            name: _to_label(space[name], value) for name, value in initial.items() if value in space[name]
+            name: _to_stored(space[name], value) for name, value in initial.items() if value in space[name]
         }
         waiting_or_finished = self._study.get_trials(deepcopy=False, states=(*FINISHED, TrialState.WAITING))
         if not any(_is_initial(trial) for trial in waiting_or_finished):
-            # Also if the process of an earlier initial trial was killed: the result must never be worse than
-            # the initial values.
+            # Enqueued again if the process of the initial trial was killed, because the result must never be
+            # worse than the initial values.
             self._study.enqueue_trial(self._initial_in_space, user_attrs={"initial": True})
 
     def n_finished(self) -> int:
@@ -136,7 +136,9 @@ class Search:
                 number=trial.number,
                 params={
                     **self._initial,
-                    **{name: _from_label(self._space[name], label) for name, label in trial.params.items()},
+                    **{
+                        name: _from_stored(self._space[name], stored) for name, stored in trial.params.items()
+                    },
                 },
                 loss=trial.value,
                 failure=trial.user_attrs.get("failure"),
@@ -190,22 +192,22 @@ def _is_initial(trial: optuna.Trial | FrozenTrial) -> bool:
 
 def _suggest(trial: optuna.Trial, name: str, domain: Range | Choice) -> Any:
     if isinstance(domain, Choice):
-        label = trial.suggest_categorical(name, [repr(value) for value in domain.values])
-        return _from_label(domain, label)
+        stored = trial.suggest_categorical(name, [repr(value) for value in domain.values])
+        return _from_stored(domain, stored)
     if domain.is_integer:
         return trial.suggest_int(name, int(domain.low), int(domain.high), log=domain.log)
     return trial.suggest_float(name, domain.low, domain.high, log=domain.log)
 
 
-def _to_label(domain: Range | Choice, value: Any) -> Any:
+def _to_stored(domain: Range | Choice, value: Any) -> Any:
     """Convert a value for storage; choices become text, because they may be tuples."""
     if isinstance(domain, Choice):
         return repr(domain.values[domain.values.index(to_tuples(value))])
     return int(value) if domain.is_integer else float(value)
 
 
-def _from_label(domain: Range | Choice, label: Any) -> Any:
-    """The inverse of `_to_label`."""
+def _from_stored(domain: Range | Choice, stored: Any) -> Any:
+    """The inverse of `_to_stored`."""
     if isinstance(domain, Choice):
-        return next(value for value in domain.values if repr(value) == label)
-    return label
+        return next(value for value in domain.values if repr(value) == stored)
+    return stored

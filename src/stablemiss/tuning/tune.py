@@ -15,7 +15,7 @@ import optuna
 from sklearn.base import clone, is_classifier
 
 from stablemiss.base.search_space import Choice, Range, Space, to_tuples
-from stablemiss.estimators.missing import AnyMethodEstimator, method_with_params
+from stablemiss.estimators.missing import MethodByNameEstimator, method_with_params
 from stablemiss.methods import Method
 from stablemiss.missingness import Mechanism
 from stablemiss.progress import NullProgress, Progress
@@ -24,7 +24,7 @@ from stablemiss.results.provenance import describe, provenance
 from stablemiss.tuning.holdout import HoldoutSplit
 from stablemiss.tuning.journal import quiet_optuna
 from stablemiss.tuning.search import Search, Trial
-from stablemiss.tuning.workers import Workers
+from stablemiss.tuning.workers import ProcessWorkers
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +54,10 @@ class TuningResult:
     params: dict[str, Any]
     loss: float
     trials: list[Trial]
-    initial_estimator: AnyMethodEstimator
+    initial_estimator: MethodByNameEstimator
     seed: int
 
-    def estimator(self) -> AnyMethodEstimator:
+    def estimator(self) -> MethodByNameEstimator:
         """An unfitted estimator with the best hyper-parameters."""
         return with_params(self.initial_estimator, self.params)
 
@@ -92,7 +92,7 @@ class TuningResult:
 
 
 def tune(
-    estimator: AnyMethodEstimator,
+    estimator: MethodByNameEstimator,
     X: Any,
     y: Any,
     *,
@@ -100,7 +100,7 @@ def tune(
     study: str | os.PathLike[str] | None = None,
     space: Space | None = None,
     test_mechanism: Mechanism | None = None,
-    valid_fraction: float = 0.2,
+    holdout_fraction: float = 0.2,
     sample_weight: Any = None,
     random_state: int = 0,
     n_jobs: int = 1,
@@ -139,13 +139,15 @@ def tune(
     test_mechanism : Mechanism, default=None
         Hides further values of the validation rows, so that hyper-parameters are selected for the missingness
         expected after training. MAR, MNAR and similar mechanisms must already be fitted. None hides nothing.
-    valid_fraction : float, default=0.2
-        Share of validation rows. Raising it makes the validation loss more precise and leaves fewer training
-        rows.
+    holdout_fraction : float, default=0.2
+        Share of rows held out as validation rows of the search. Raising it makes the validation loss more
+        precise and leaves fewer training rows. For early stopping, the estimator holds out a further
+        `validation_fraction` of the training rows.
     sample_weight : array-like of shape (n,), default=None
         Sample weights, as in the estimator's `fit`.
     random_state : int, default=0
-        Random seed of the split, the fits and, with one job, the proposals.
+        Random seed of the split, the fits and the proposals. With several jobs, proposals also depend on the
+        order in which trials finish.
     n_jobs : int, default=1
         Number of trials that run in parallel, in separate processes; -1 means one per core. Raising it makes
         the search faster, but proposals cannot use the results of trials that are still running.
@@ -176,7 +178,7 @@ def tune(
     True
     >>> model = tuned.estimator().fit(X, y)
     """
-    _check_arguments(estimator, n_trials, valid_fraction, random_state, n_jobs)
+    _check_arguments(estimator, n_trials, holdout_fraction, random_state, n_jobs)
     progress = progress or NullProgress()
     method = method_with_params(estimator.method, estimator.params)
     all_params = method.get_params(deep=False)
@@ -184,7 +186,7 @@ def tune(
     _check_space(space, method)
     # Sorted, because the random numbers drawn for each name depend on the order of the names.
     space = dict(sorted(space.items()))
-    split = HoldoutSplit.of(estimator, X, y, sample_weight, valid_fraction, test_mechanism, random_state)
+    split = HoldoutSplit.of(estimator, X, y, sample_weight, holdout_fraction, test_mechanism, random_state)
     initial = {name: to_tuples(all_params[name]) for name in space}
     settings = {
         "estimator": type(estimator).__name__,
@@ -196,7 +198,7 @@ def tune(
         ),
         "first trial": repr(initial),
         "random_state": str(random_state),
-        "valid_fraction": str(valid_fraction),
+        "holdout_fraction": str(holdout_fraction),
         "fingerprint of table, target, weights and test mechanism": split.fingerprint(),
     }
     deadline = math.inf if timeout is None else monotonic() + timeout
@@ -218,7 +220,7 @@ def tune(
 
 def _run(
     search: Search,
-    estimator: AnyMethodEstimator,
+    estimator: MethodByNameEstimator,
     split: HoldoutSplit,
     n_trials: int,
     n_jobs: int,
@@ -226,9 +228,9 @@ def _run(
     progress: Progress,
 ) -> None:
     """Run trials in parallel until `n_trials` are finished or the deadline has passed."""
-    running: dict[Future[float], tuple[optuna.Trial, AnyMethodEstimator]] = {}
+    running: dict[Future[float], tuple[optuna.Trial, MethodByNameEstimator]] = {}
     retried: set[int] = set()
-    with Workers(n_jobs) as workers:
+    with ProcessWorkers(n_jobs) as workers:
         while True:
             while (
                 len(running) < workers.n_jobs
@@ -254,7 +256,7 @@ def _run(
             progress.update(search.n_finished(), f"best loss {search.best_loss():.4g}")
 
 
-def with_params(estimator: AnyMethodEstimator, params: dict[str, Any]) -> AnyMethodEstimator:
+def with_params(estimator: MethodByNameEstimator, params: dict[str, Any]) -> MethodByNameEstimator:
     """Return an unfitted copy with some hyper-parameters of its method changed."""
     copy = clone(estimator)
     if isinstance(copy.method, Method):
@@ -269,9 +271,9 @@ def _loss(trial: Trial) -> float:
 
 
 def _check_arguments(
-    estimator: AnyMethodEstimator, n_trials: int, valid_fraction: float, random_state: int, n_jobs: int
+    estimator: MethodByNameEstimator, n_trials: int, holdout_fraction: float, random_state: int, n_jobs: int
 ) -> None:
-    if not isinstance(estimator, AnyMethodEstimator):
+    if not isinstance(estimator, MethodByNameEstimator):
         raise TypeError(
             "estimator must be a MissingRegressor or a MissingClassifier, such as "
             f"MissingRegressor('boosting'); got {estimator!r}."
@@ -283,8 +285,10 @@ def _check_arguments(
             "random_state must be a non-negative integer, because a resumed search needs the same split; "
             f"got {random_state!r}."
         )
-    if not 0 < valid_fraction < 1:
-        raise ValueError(f"valid_fraction must be between 0 and 1, for example 0.2; got {valid_fraction!r}.")
+    if not 0 < holdout_fraction < 1:
+        raise ValueError(
+            f"holdout_fraction must be between 0 and 1, for example 0.2; got {holdout_fraction!r}."
+        )
     if not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores; got {n_jobs!r}.")
 

@@ -11,7 +11,7 @@ import joblib
 from joblib.externals.loky import ProcessPoolExecutor
 
 
-class Workers:
+class ProcessWorkers:
     """Context manager for `n_jobs` worker processes. With one job, no process is started and the current
     process does the work.
 
@@ -24,7 +24,7 @@ class Workers:
 
     Examples
     --------
-    >>> with Workers(1) as workers:
+    >>> with ProcessWorkers(1) as workers:
     ...     workers.submit(abs, -2).result()
     2
     """

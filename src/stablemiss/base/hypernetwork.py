@@ -26,7 +26,7 @@ from stablemiss.torch_state import torch_randomness
 from stablemiss.training import History, Rows, Step, adamw, to_device
 
 
-class GeneratedPredictor(NetworkPredictor):
+class HypernetworkPredictor(NetworkPredictor):
     """A network with generated parameters, and the weights of its training rows.
 
     Parameters
@@ -48,13 +48,13 @@ class GeneratedPredictor(NetworkPredictor):
         self.weighting = weighting
 
 
-class GeneratedRegression(Method):
+class HypernetworkMethod(Method):
     """Weighted regression with a predictor whose parameters are generated from the mask.
 
     A subclass defines the row weights. The common parameters are documented in `StableMiss`.
     """
 
-    predictor_class: ClassVar[type[Predictor]] = GeneratedPredictor
+    predictor_class: ClassVar[type[Predictor]] = HypernetworkPredictor
     # PAPER: 1 to 3 layers of 128 to 4096 units.
     # DEVIATION: at most 1024 units because φ overfits with more; also no hidden layer, and 32 units, because
     # small tables need less.
@@ -98,7 +98,7 @@ class GeneratedRegression(Method):
 
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
-    ) -> GeneratedPredictor:
+    ) -> HypernetworkPredictor:
         self._check()
         # A separate generator, so that the weights do not change the network's initial parameters and
         # batches.
@@ -127,7 +127,7 @@ class GeneratedRegression(Method):
         # epochs. The paper runs Adam for 1000 epochs and tunes on the training loss.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
         history = train_network(self, network, [step], rows, validation, task, rng, progress)
-        return GeneratedPredictor(network, history, weighting)
+        return HypernetworkPredictor(network, history, weighting)
 
     def _check(self) -> None:
         if self.architecture not in ("linear", "mlp"):
