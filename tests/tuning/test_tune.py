@@ -204,6 +204,8 @@ def test_trials_become_records_that_a_store_keeps(table, tmp_path):
     assert [record.scores[0].error for record in records] == [trial.loss for trial in tuned.trials]
     assert [record.config["ridge"] for record in records] == [trial.params["ridge"] for trial in tuned.trials]
     assert {(record.label, record.dataset, record.seed) for record in records} == {("ols", "toy", 4)}
+    assert [record.finished for record in records] == [trial.finished for trial in tuned.trials]
+    assert all(record.finished and record.settings["method"] == "ols" for record in records)
     store = Store(tmp_path / "trials.jsonl")
     with store.appending() as append:
         for record in records:

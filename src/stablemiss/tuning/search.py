@@ -38,6 +38,8 @@ class Trial:
         Duration.
     is_initial : bool
         Whether these are the hyper-parameters of the estimator passed to `tune`, the baseline of the search.
+    finished : str, default=""
+        Local time in ISO format.
     """
 
     number: int
@@ -46,6 +48,7 @@ class Trial:
     failure: str | None
     seconds: float
     is_initial: bool
+    finished: str = ""
 
 
 class Search:
@@ -144,6 +147,7 @@ class Search:
                 failure=trial.user_attrs.get("failure"),
                 seconds=trial.duration.total_seconds() if trial.duration else 0.0,
                 is_initial=_is_initial(trial),
+                finished=trial.datetime_complete.isoformat() if trial.datetime_complete else "",
             )
             for trial in self._finished()
         ]

@@ -45,6 +45,8 @@ class TuningResult:
         Copy of the estimator that was passed to `tune`.
     seed : int
         Random seed of the search.
+    settings : dict
+        What identifies the search: method, search space, split, fingerprint of the data.
 
     See Also
     --------
@@ -56,6 +58,7 @@ class TuningResult:
     trials: list[Trial]
     initial_estimator: MethodByNameEstimator
     seed: int
+    settings: dict[str, str]
 
     def estimator(self) -> MethodByNameEstimator:
         """An unfitted estimator with the best hyper-parameters."""
@@ -64,10 +67,12 @@ class TuningResult:
     def records(self, dataset: str) -> list[Record]:
         """The trials as records, which `stablemiss.results.Store` keeps in a file.
 
+        Versions are those of the calling process, also for trials of earlier processes.
+
         Parameters
         ----------
         dataset : str
-            Name of the table in the records.
+            Name of the table in the records. Searches with the same method need different names.
         """
         method = method_with_params(self.initial_estimator.method, self.initial_estimator.params)
         is_classification = is_classifier(self.initial_estimator)
@@ -83,9 +88,10 @@ class TuningResult:
                 scores=() if trial.loss is None else (Score("validation rows", None, trial.loss),),
                 metric="log loss" if is_classification else "rmse in standard deviations",
                 failure=trial.failure,
+                settings=self.settings,
                 config=describe({**method.get_params(deep=False), **trial.params}),
                 seconds=trial.seconds,
-                **provenance(),
+                **(provenance() | {"finished": trial.finished}),
             )
             for trial in self.trials
         ]
@@ -215,7 +221,9 @@ def tune(
         reason = f"; the first failed with {trials[0].failure}" if trials else " before the timeout"
         raise ValueError(f"None of {len(trials)} trials of {method.name!r} succeeded{reason}.")
     fixed = all_params if isinstance(estimator.method, Method) else estimator.params or {}
-    return TuningResult({**fixed, **best.params}, _loss(best), trials, clone(estimator), random_state)
+    return TuningResult(
+        {**fixed, **best.params}, _loss(best), trials, clone(estimator), random_state, settings
+    )
 
 
 def _run(
