@@ -44,7 +44,7 @@ def make_dependence(n: int, d: int, form: str, seed: int) -> Dependence:
 
 
 def matrix_products(n: int, d: int) -> Callable[[], object]:
-    """The same number of operations as two plain matrix products: 4 n p² for p columns."""
+    """Two matrix products with as many operations as one loss with its gradient: 4 n p² for p columns."""
     columns = torch.randn(n, d * Q + d + 1)
 
     def work() -> torch.Tensor:

@@ -4,8 +4,8 @@ Prints, for fits with three components to growing numbers of rows:
 
 - seconds, and the number of passes over the rows (E-steps),
 - time per row, component and step, which is constant if the cost is linear in the rows,
-- the ratio of the time to fit to that of a Cholesky factorisation and inversion of all matrices of the same
-  shapes, as often as there are E-steps, with the same threads in the same run ("× Cholesky"),
+- the time to fit, divided by the time of the Cholesky factorisations and inversions alone (same shapes, as
+  many as in all E-steps, same threads, same run; "× Cholesky"),
 - the same ratio for matrices of all 51 columns, as if all masks were padded to one shape ("× padded"),
 - the gap to the Bayes-optimal predictor at nine test levels.
 

@@ -30,7 +30,7 @@ BUDGET = Budget(
     n_test_rows=8192,
     seconds=240,
     first_seed=0,
-    seeds_mechanisms=False,
+    separate_mechanism_rng=False,
 )
 # The most interesting levels first, since a fit takes minutes.
 TRAIN_LEVELS = (0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6)

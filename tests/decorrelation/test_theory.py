@@ -159,7 +159,7 @@ def test_theorem_2_independent_indicators_do_not_suffice_if_one_mask_has_nearly_
 
 
 @pytest.mark.slow
-def test_theorem_2_with_a_little_overlap_fitted_weights_usually_do_the_same():
+def test_theorem_2_with_a_little_overlap_fitted_weights_usually_lower_the_test_loss():
     """`Decorrelator` knows neither mechanism nor target. It always makes the mask indicators less dependent
     and raises the loss of the wrong parameter. It usually distributes the weight over all masks; some runs
     approach the other solution, in which one mask has all the weight, hence the median."""

@@ -121,7 +121,7 @@ def test_dependence_between_mask_indicators_alone_is_detected(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_exact_density_ratio_lowers_the_distance_to_its_noise(seed):
+def test_the_exact_density_ratio_lowers_the_distance_to_near_its_noise_floor(seed):
     values, mask, ratio = gaussian_pair(5000, correlation=0.4, seed=seed)
     equal, weighted = distance_to_permuted(values, mask), distance_to_permuted(values, mask, ratio)
     floor = distance_to_permuted(*permute_columns(values, mask, np.random.default_rng(seed)))

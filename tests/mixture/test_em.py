@@ -71,7 +71,7 @@ def test_likelihood_never_decreases(seed):
     assert path[-1] > path[0] + 0.1
 
 
-def test_at_is_the_inverse_of_coordinates():
+def test_parameters_are_restored_from_their_coordinates():
     parameters = make_start(3)
     restored = parameters.at(parameters.coordinates())
     for name in ("log_weights", "means", "covariances", "log_between", "log_shared"):

@@ -9,7 +9,6 @@ from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.reproduce import current_records
 from stablemiss.report.markdown import reproduction_markdown, split_page
 from stablemiss.report.page import render_page
-from stablemiss.report.statistics import format_like, read_quotes, statistics
 from stablemiss.report.summary import summarise
 from stablemiss.results import Store
 
@@ -43,15 +42,3 @@ def test_the_generated_tables_of_the_docs_have_the_numbers_of_the_records(record
         for text in (block, fresh)
     ]
     assert rows[0] == rows[1], "Run: stablemiss report --docs docs/reproduction.md"
-
-
-def test_every_statistic_quoted_in_the_docs_is_that_of_the_records(records):
-    quotes = read_quotes((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
-    values = statistics(summarise(records, STANDARD))
-    assert len(quotes) >= 40
-    wrong = {
-        name: (digits, format_like(values[name], digits, unit))
-        for digits, unit, name in quotes
-        if format_like(values[name], digits, unit) != digits
-    }
-    assert wrong == {}

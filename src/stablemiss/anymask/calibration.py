@@ -80,8 +80,8 @@ class ConformalCalibrator:
     stratum, weight : (m,)
         Stratum and weight of each calibration row.
     edges : (n_strata − 1,)
-        For classification, the largest class probability at which each further stratum begins; empty for
-        numeric targets.
+        For classification, the boundaries between strata, as values of a row's largest class probability;
+        empty for numeric targets.
     bandwidth, n_rows : (n_strata,)
         For each stratum: the kernel bandwidth over strata, and the effective number of distinct rows within
         it.

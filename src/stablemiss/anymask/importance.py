@@ -69,7 +69,8 @@ def univariate_importance(table: Floats, target: NDArray, is_classes: bool) -> F
     table : (n, d)
         NaN where missing; missing values are ignored.
     target : (n,)
-        Numbers, whose ranks are correlated with the column's, or class labels, whose mean ranks are compared.
+        Numbers (the squared rank correlation with the column is computed), or class labels (the mean ranks of
+        the column within the classes are compared).
     is_classes : bool
         Whether the target holds classes.
 

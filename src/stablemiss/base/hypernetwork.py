@@ -56,8 +56,8 @@ class HypernetworkMethod(Method):
 
     predictor_class: ClassVar[type[Predictor]] = HypernetworkPredictor
     # PAPER: 1 to 3 layers of 128 to 4096 units.
-    # DEVIATION: at most 1024 units because φ overfits with more; also no hidden layer, and 32 units, because
-    # small tables need less.
+    # DEVIATION: at most 1024 units because φ overfits with more; 0 hidden layers and 32 units are included
+    # because small tables need smaller networks.
     space: ClassVar[Space] = {
         "architecture": Choice("linear", "mlp"),
         "hidden": Choice(32, 64, 128, 256, 512, 1024),

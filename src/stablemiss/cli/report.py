@@ -20,7 +20,10 @@ def report(
     output: Annotated[Path, typer.Option(help="HTML page to write.")] = Path("paper/report.html"),
     docs: Annotated[
         Path | None,
-        typer.Option(help="Markdown file whose generated block is updated.", show_default=False),
+        typer.Option(
+            help="Markdown file: replace the text between its markers.",
+            show_default=False,
+        ),
     ] = None,
 ) -> None:
     """Write an HTML report of the records of `stablemiss reproduce`, beside the published results."""

@@ -36,7 +36,8 @@ from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 # Steps on the same directions and permutation. After a new draw the projections have to be sorted. This costs
 # as much as ten steps, but twenty steps on the same fifty directions would overfit them.
 STEPS_PER_EPOCH = 5
-# Number of draws over which the critical γ is averaged, because that of a single draw is mostly noise.
+# Number of draws over which the gradient is averaged before γ_c is computed: the noise in the gradient of a
+# single draw increases its norm and so γ_c.
 CRITICAL_DRAWS = 10
 # Epochs without a better score before the learning rate is lowered. It is high because the score of an epoch
 # of five noisy steps is itself noisy.

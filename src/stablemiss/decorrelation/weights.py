@@ -327,8 +327,8 @@ class _Problem:
         values, mask = (table.gather(0, order) for table in (self.sample.values, self.sample.mask))
         permuted = self._measure(replace(self.sample, values=values, mask=mask), self.draw)
         by_chance, total = (sum(measure(self.base)[0].values()) for measure in (permuted, self.loss_measure))
-        # The dependence is a sum of squared covariances and its gradient is linear in them, hence the square
-        # root.
+        # γ_c is the norm of the gradient, which is linear in the covariances; the dependence is quadratic in
+        # them, hence the square root.
         return max(strength, math.sqrt(by_chance / total)) if total > 0 else 1.0
 
     def _minimise(self, objective: Objective, weights: RowWeights, progress: Progress) -> None:

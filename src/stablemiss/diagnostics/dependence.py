@@ -88,7 +88,7 @@ def dependence_matrix(
 
     indicators = observed.astype(np.float64)
     count = indicators.T @ indicators
-    # (k, l): weight of the rows where both columns are observed; on the diagonal, where the column is.
+    # (k, l): weight of the rows where both columns are observed. The diagonal holds that of one column.
     both = (indicators * fraction[:, None]).T @ indicators
     mean, spread = _means_and_spreads(values, indicators, fraction, both, features)
     columns = _ratio(

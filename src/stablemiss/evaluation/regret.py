@@ -44,7 +44,7 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng, is_classification: bool = Fals
     y : (n,)
         Targets, used to find the most informative columns.
     rng : numpy Generator
-        Chooses A and B and the mechanism of MAR.
+        Chooses A and B, and the drivers and coefficients of MAR.
     is_classification : bool, default=False
         Whether y holds classes.
 

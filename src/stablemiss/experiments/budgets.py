@@ -62,7 +62,7 @@ class Budget:
     first_seed: int = 1000
     # Draw each mechanism from a separate generator, so that it is the same in every run of an instance; False
     # draws it from the generator of the training rows.
-    seeds_mechanisms: bool = True
+    separate_mechanism_rng: bool = True
 
     def columns(self, table: PaperTable) -> list[TableColumn]:
         """The columns of a table or figure that are run at this budget."""
@@ -132,7 +132,7 @@ def demo_budget(seed: int = 0, rows: int = 16384) -> Budget:
         seconds=240,
         n_instances=1,
         first_seed=seed,
-        seeds_mechanisms=False,
+        separate_mechanism_rng=False,
     )
 
 

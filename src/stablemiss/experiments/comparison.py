@@ -153,7 +153,7 @@ class _Errors:
         return self._rmse.get((self.table.reference, level, column.test_level), {})
 
     def shared_instances(self, column: TableColumn) -> list[int]:
-        """Among the instances that have a reference, those on which most methods were run."""
+        """Of the instances that have a reference, those on which the largest number of methods were run."""
         lines = [self.by_instance(label, column) for label in self.table.methods]
         counts = {i: sum(i in line for line in lines) for i in self.reference_by_instance(column)}
         return sorted(i for i, n in counts.items() if n == max(counts.values()) > 0)
@@ -226,7 +226,7 @@ class _Errors:
         )
 
     def _published_reference(self, column: TableColumn) -> float | None:
-        # The table that is tested at a single level prints its reference once.
+        # Table 2, tested at a single level, prints its reference only in the column of that level.
         printed = [("reference", level) for level in (self.table.column_level(column), column.test_level)]
         return next((self.published[key] for key in printed if key in self.published), None)
 
@@ -235,9 +235,9 @@ class _Errors:
 
         The paper does not report the error of a constant prediction. For house prices we use the standard
         deviation of all sales: the paper's test rows are part of them, and single splits differ a lot.
-        Elsewhere a published error counts as worse than the constant if its ratio to the published Optimal
-        exceeds the ratio of our constant to our `linear`, to which the published Optimal is closest (for one
-        Gaussian, `linear` is optimal).
+        Elsewhere a published error counts as worse than the constant if (published error / published Optimal)
+        exceeds (our constant / our `linear`). We divide by `linear` because the published Optimal resembles
+        it more than our Optimal; for one Gaussian both are equal.
         """
         base = self._published_reference(column)
         if gap is None or base is None:

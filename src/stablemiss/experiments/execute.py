@@ -126,7 +126,7 @@ def searched_space(label: str, space: Space, is_real: bool) -> Space:
     {}
     """
     name, defining = LABELS[label]
-    # PAPER: predictors are linear on synthetic data, networks on real data; NeuMiss may be either everywhere.
+    # PAPER: predictors are linear on synthetic data, networks on real data; NeuMiss may be either on both.
     fixed = set() if name == "neumiss" else {*NONLINEAR.get(name, {})}
     searched: Space = {}
     for key, choice in space.items():

@@ -66,7 +66,7 @@ def draw_problem(run: Run) -> Problem:
     names = list(dict.fromkeys([run.mechanism, *(test.mechanism for test in run.tests)]))
     mechanisms = {
         name: MECHANISMS[name](run.level).fit(
-            X, _mechanism_rng(run, name) if budget.seeds_mechanisms else rng
+            X, _mechanism_rng(run, name) if budget.separate_mechanism_rng else rng
         )
         for name in names
     }

@@ -29,7 +29,7 @@ VALID_COPIES, N_VALIDATIONS = 3, 10
 # Minimum and maximum number of batches in a pass over the rows: small tables get smaller batches, and long
 # tables larger ones.
 MIN_BATCHES, MAX_BATCHES = 4, 1000
-# Small tables are passed over at most 0.1 · `steps` times.
+# For small tables, training makes at most 0.1 · `steps` passes over the rows.
 MAX_PASSES_FRACTION = 0.1
 # Batches whose forward pass has fewer multiplications use one thread: a second one would save little time.
 MIN_OPS_FOR_THREADS = 2**25
@@ -163,8 +163,9 @@ class ColumnNetPredictor(NetworkPredictor):
 class ColumnNet(Method):
     """A network trained with a new mask for every row in every step; it also reconstructs hidden values.
 
-    Through the reconstruction, the network fits which columns are redundant. On one split of King County
-    house sales it changed the mean excess error of a prototype over a retrained LightGBM from +3% to −4%.
+    Reconstructing hidden values teaches the network which columns are redundant. On one split of King County
+    house sales, adding the reconstruction loss to a prototype changed its mean error relative to a retrained
+    LightGBM from +3% to −4%.
 
     Parameters
     ----------

@@ -24,9 +24,9 @@ class OLS(Method):
     ----------
     inputs : {"mean", "mask"}, default="mean"
         "mean": mean-imputed columns; "mask": mean-imputed columns and mask indicators (like
-        ``SimpleImputer(add_indicator=True)``). The indicators are equivalent to fitting the imputed value of
-        each column. They help if the missingness is informative about the target, and hurt when the
-        missingness changes.
+        ``SimpleImputer(add_indicator=True)``). Adding the indicators is equivalent to estimating the imputed
+        value of each column instead of using the mean. They help if the missingness is informative about the
+        target, and hurt when the missingness changes.
     ridge : float, default=1e-6
         Penalty on the squared coefficients, per row. A larger value shrinks them towards zero; the default
         only makes problems with collinear columns, or more columns than rows, solvable. Logistic regression

@@ -118,8 +118,8 @@ class StableNet(Method):
         Step size of the first half of the inner steps; the second half uses a tenth of it. A larger value
         decorrelates more and is less stable.
     memory : {"queue", "blend"}, default="queue"
-        How earlier rows are kept: "queue" keeps the latest rows, "blend" the running average of batches of
-        the paper.
+        How earlier rows are kept: "queue" keeps the latest rows, "blend" keeps a running average of the
+        batches, as in the paper.
     n_memory : int, default=128
         Number of earlier rows used together with each batch. A larger value makes the weights less noisy and
         more equal, and an inner step slower; 0 uses the batch alone.

@@ -93,7 +93,7 @@ class Resampled(Mechanism):
 
 
 def _tilted_probabilities(masks: Bools, level: float) -> Floats:
-    """Probabilities (n_masks,) of the masks for which the mean share of hidden values is `level`.
+    """Probabilities (n_masks,) of drawing each mask, such that the mean share of hidden values is `level`.
 
     They are proportional to exp(tilt · hidden share). Of all distributions with this mean, exponential
     tilting gives the one with the smallest Kullback-Leibler divergence from the uniform distribution.

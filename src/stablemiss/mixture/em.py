@@ -190,7 +190,8 @@ def expect(rows: EMRows, parameters: Parameters, workers: ThreadWorkers) -> Suff
     def process(blocks: Sequence[Block]) -> tuple[torch.Tensor, ...]:
         weight, first, second, total = _zeros(k), _zeros(k, d), _zeros(k, d, d), _zeros()
         # A conditional covariance is Λ_mm⁻¹ padded with zeros, or Σ − Σ P Σ with P the padded Σ_oo⁻¹. Both
-        # are linear in the inverse, so the inverses are summed first and Σ · Σ is applied once at the end.
+        # are linear in the inverse, so the inverses are summed first. Their sum is multiplied by Σ from both
+        # sides at the end.
         from_missing, from_observed, observed_weight = _zeros(k * d * d), _zeros(k * d * d), _zeros(k)
         for block in blocks:
             posterior = components.posterior(block, rows.values[block.rows], rows.mask[block.rows])

@@ -16,7 +16,7 @@ from stablemiss.mixture.workers import ThreadWorkers
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 
-# Candidates for the ridge, in rows of unit variance.
+# Candidates for the ridge: the number of pseudo-rows of unit variance added to each covariance.
 RIDGES = (0.1, 1.0, 10.0, 100.0)
 
 
@@ -70,7 +70,8 @@ class MixtureFit:
             Maximum number of components if `n_components` is None. Raising it fits more complex
             distributions and takes longer.
         ridge : float or None
-            Ridge on the covariance of the features, in rows of unit variance. Raising it regularises more.
+            Ridge on the covariance of the features: the number of pseudo-rows of unit variance that are
+            added. Raising it regularises more.
             None selects it by the validation likelihood.
         """
         self._best = self._standard_normal()
@@ -137,8 +138,8 @@ class MixtureFit:
             best_ridge, self.ridge = self.ridge, candidate
             fitted = self._run_em(self._standard_normal(), f"1 component, ridge {candidate:g}")
             # A ridge that suits a single Gaussian can be too large for several narrower components. A larger
-            # ridge is therefore accepted only if it clearly improves the fit, as with fewer rows than
-            # columns.
+            # ridge is therefore accepted only if it clearly improves the fit, which happens, for example, if
+            # there are fewer rows than columns.
             if self._is_better(fitted, best, min_gain=2e-3 * d):
                 best = fitted
             else:

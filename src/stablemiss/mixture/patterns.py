@@ -72,7 +72,7 @@ class Patterns:
 
     def blocks(self, n_components: int) -> list[Block]:
         """Split the ordered rows into blocks of bounded memory."""
-        # Index of the first pattern after each kind and size.
+        # For each combination of kind and size, the index just after its last pattern.
         ends = np.append(np.flatnonzero(np.diff(self._kind)) + 1, len(self._kind))
         blocks = []
         start, n = 0, len(self.order)

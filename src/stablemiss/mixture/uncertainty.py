@@ -31,8 +31,8 @@ from stablemiss.mixture.patterns import MAX_BLOCK_CELLS
 # regressions, the error of `error_if_complete` is then 2 to 9 % for a row, and 1 to 3 % for its mean over
 # rows.
 N_DRAWS = 32
-# A column is redundant if the previous columns of its group leave a smaller share of its variance
-# unexplained.
+# A column counts as redundant if the share of its variance that the previous columns of its group leave
+# unexplained is below this.
 MIN_VARIANCE_SHARE = 1e-10
 
 

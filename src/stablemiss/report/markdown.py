@@ -83,14 +83,15 @@ def reproduction_markdown(summary: Summary) -> str:
     """All tables at a glance, head-to-head results, every table with published numbers, and the settings."""
     return "\n\n".join(
         [
-            "## All tables at a glance (published)",
+            "## All tables at a glance",
             "The relative gap (gap divided by the reference's RMSE), mean over a table's columns; in "
             "brackets as published. **Bold**: best; _italic_: second best, of the paper's methods and of the "
             "others.",
             _overview(summary),
             "## StableMiss against each method",
-            "Columns of all tables in which StableMiss has the smaller gap, and tables with several "
-            "instances in which its RMSE is clearly lower or higher (95% interval of paired differences).",
+            "First number: the columns, over all tables, in which StableMiss has the smaller gap. Other "
+            "numbers: tables, of those with several instances, in which its RMSE is clearly lower, clearly "
+            "higher, or neither; clearly means that the 95% interval of paired differences excludes zero.",
             markdown_table(
                 ["method", "smaller gap in", "clearly lower", "clearly higher", "neither"],
                 [
@@ -99,7 +100,7 @@ def reproduction_markdown(summary: Summary) -> str:
                 ],
                 "--:",
             ),
-            "## Every table (published)",
+            "## Every table",
             "RMSE minus the reference's RMSE, mean over instances; in brackets as published. \\*: tested as "
             "trained; †: worse than predicting the mean.",
             *map(_comparison, summary.comparisons),
