@@ -21,7 +21,7 @@ def report(
     docs: Annotated[
         Path | None,
         typer.Option(
-            help="Markdown file: replace the text between its markers.",
+            help="Also write the tables into this Markdown file, between its markers.",
             show_default=False,
         ),
     ] = None,

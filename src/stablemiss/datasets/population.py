@@ -278,7 +278,7 @@ def _draw_covariance(n_features: int, rng: Rng) -> Floats:
 def _with_target(
     weights: Floats, means: Floats, covariances: Floats, coef_covariance: Floats, rng: Rng
 ) -> Population:
-    """Draw coefficients whose variance is the sum of `coef_covariance` (d, d), and set the noise level."""
+    """Draw coefficients whose variance is the sum of the entries of `coef_covariance`, and set the noise."""
     # PAPER: α₀ = 1, α_i = 1 + N(1, 1ᵀΣ1).
     coef = 2.0 + np.sqrt(coef_covariance.sum()) * rng.standard_normal(len(coef_covariance))
     noiseless = Population(weights, means, covariances, coef, intercept=1.0, noise_sd=0.0)

@@ -152,9 +152,9 @@ class TransportDecorrelator:
     Parameters
     ----------
     strength : float, default=0.15
-        Larger values decorrelate less. Regularisation of the weights, as a fraction of the critical γ above
-        which they stay uniform: towards 1 the weights become equal; towards 0 the distance falls further and
-        fewer rows carry the weight.
+        Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
+        which all weights stay equal. Larger values therefore decorrelate less; towards 0 the distance falls
+        further and fewer rows carry the weight.
     n_directions : int, default=50
         Number of directions drawn at a time. A larger value gives less noisy steps; time and memory are
         proportional.

@@ -54,11 +54,11 @@ class Decorrelator:
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured, see `dependence`.
     strength : float, default=0.25
-        Larger values decorrelate less. Regularisation of the weights, as a fraction of the critical γ above
-        which they stay uniform: towards 1 the weights become equal; towards 0 dependence falls further and
-        fewer rows carry the weight. With `redraw`, the fraction is at least √(a / b), where a is the
-        dependence of independently permuted columns and b the dependence of the table, so that independent
-        columns keep uniform weights.
+        Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
+        which all weights stay equal. Larger values therefore decorrelate less; towards 0 dependence falls
+        further and fewer rows carry the weight. With `redraw`, the fraction is at least √(a / b), where a is
+        the dependence of independently permuted columns and b the dependence of the table, so that
+        independent columns keep uniform weights.
     gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
     q : int, default=5
@@ -182,9 +182,9 @@ def learn_weights(
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured, see `dependence`.
     strength : float, default=0.25
-        Larger values decorrelate less. Regularisation of the weights, as a fraction of the critical γ above
-        which they stay uniform: towards 1 the weights become equal; towards 0 dependence falls further and
-        fewer rows carry the weight.
+        Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
+        which all weights stay equal. Larger values therefore decorrelate less; towards 0 dependence falls
+        further and fewer rows carry the weight.
     rng : numpy Generator
     weight : (n,), default=None
         Weights that the rows already have; the fitted weights multiply them. None for equal weights.

@@ -113,9 +113,9 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured; see `stablemiss.decorrelation.dependence`.
     strength : float, default=0.25
-        Larger values decorrelate less. The coefficient γ of the penalty on uneven weights, divided by its
-        critical value, at which all weights stay equal. Towards 1 the weights become equal; towards 0
-        dependence falls further and fewer rows carry the weight.
+        Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
+        which all weights stay equal. Larger values therefore decorrelate less; towards 0 dependence falls
+        further and fewer rows carry the weight.
     gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
     validation_fraction : float, default=0.15
@@ -206,9 +206,9 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
     form : {"weighted", "paper"}, default="weighted"
         How dependence is measured; see `stablemiss.decorrelation.dependence`.
     strength : float, default=0.25
-        Larger values decorrelate less. The coefficient γ of the penalty on uneven weights, divided by its
-        critical value, at which all weights stay equal. Towards 1 the weights become equal; towards 0
-        dependence falls further and fewer rows carry the weight.
+        Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
+        which all weights stay equal. Larger values therefore decorrelate less; towards 0 dependence falls
+        further and fewer rows carry the weight.
     gamma : float, default=None
         γ itself, as in the paper; `strength` is then ignored.
     validation_fraction : float, default=0.15

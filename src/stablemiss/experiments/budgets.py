@@ -1,4 +1,4 @@
-"""How much a reproduction may cost, and the settings with which each label is fitted at that budget."""
+"""How much a reproduction may cost, and the settings of each compared model (its label)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Budget:
     n_real_rows: int | None = None  # maximum number of training rows of a real table; None: all
     # Missing rates to run; table columns with other rates are skipped. None: run all.
     levels: tuple[float, ...] | None = None
-    n_instances: int | None = None  # instances of every table; None: the number of the table
+    n_instances: int | None = None  # instances of every table; None: each table's own `n_instances`
     n_trials: int = 0  # trials of a hyper-parameter search before each fit
     is_brief: bool = False  # fit every method with its `brief` parameters
     settings: Mapping[str, dict[str, Any]] = field(default_factory=dict, compare=False)  # method → parameters

@@ -52,7 +52,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Pair:
-    """A method compared with the subject of the table on the same rows."""
+    """A method compared on the same rows with `PaperTable.subject`: StableMiss, or its full variant."""
 
     label: str
     mean: float  # relative increase of the RMSE over the subject's

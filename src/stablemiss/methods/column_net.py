@@ -50,8 +50,8 @@ class ColumnNetwork(nn.Module):
     edges : (d, n_pieces + 1) tensor
         Edges of the pieces of each column, in ascending order; a piece between equal edges is empty.
     scores : (d, n_pieces + 1) tensor
-        Score of each edge, such as its normal score. The score of a value is interpolated between edges, so
-        the scale of a column and its outliers have no influence.
+        Normal score of each edge: the standard normal quantile of its rank among the values. The score of a
+        value is interpolated between edges, so the scale of a column and its outliers have no influence.
     d_output : int
         Number of outputs of the prediction head.
     width : int

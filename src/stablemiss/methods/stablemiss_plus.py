@@ -55,9 +55,9 @@ class StableMissPlus(HypernetworkMethod):
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     strength : float, default=0.15
-        Larger values decorrelate less. The coefficient γ of the penalty on uneven weights, divided by its
-        critical value, at which all weights stay equal. Towards 1 the weights become equal; towards 0
-        dependence falls further and fewer rows carry the weight.
+        Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
+        which all weights stay equal. Larger values therefore decorrelate less; towards 0 dependence falls
+        further and fewer rows carry the weight.
     n_directions : int, default=50
         Number of random directions drawn at a time. A larger value compares the distributions more precisely;
         the cost is proportional.

@@ -29,6 +29,8 @@ from stablemiss.mixture.workers import ThreadWorkers
 class Posterior:
     """Densities and conditional means of the rows of one block, for each component.
 
+    Shapes: K components, R rows and U distinct masks of the block, d columns, b = size of the submatrix.
+
     Attributes
     ----------
     log_joint : (K, R)

@@ -238,7 +238,7 @@ def _group_covariances(
     columns: torch.Tensor,
     responsibility: torch.Tensor,
     x_shift: torch.Tensor,
-    rows: torch.Tensor,
+    pattern: torch.Tensor,
 ) -> torch.Tensor:
     """Overall covariances (R, n, g, g), given x_o, within each of n groups of g columns.
 
@@ -252,15 +252,17 @@ def _group_covariances(
         Responsibilities of the components.
     x_shift : (K, R, d)
         Conditional means of the components minus the overall conditional mean.
-    rows : (R,)
-        Index of the mask of each row.
+    pattern : (R,)
+        Index of the mask of each row, among the distinct masks.
     """
     n, g = columns.shape
-    result = torch.empty(len(rows), n, g, g, dtype=torch.float64)
+    result = torch.empty(len(pattern), n, g, g, dtype=torch.float64)
     for i in range(g):
         for j in range(i + 1):
             left, right = columns[:, i], columns[:, j]
-            products = covariances.of_pairs(left, right)[:, rows] + x_shift[..., left] * x_shift[..., right]
+            products = (
+                covariances.of_pairs(left, right)[:, pattern] + x_shift[..., left] * x_shift[..., right]
+            )
             result[..., i, j] = result[..., j, i] = _average(responsibility, products)
     return result
 

@@ -58,7 +58,8 @@ def _view(comparison: Comparison) -> Table:
     view = Table(
         title=f"{table_title(comparison.table.name)}: {comparison.table.title}\n"
         f"Gap to {reference} (RMSE minus {reference}'s)",
-        caption="bold best, underlined second of its group, * as trained, † worse than constant",
+        caption="bold: best; underlined: second best (of the paper's methods, and of the others);\n"
+        "*: tested as trained; †: worse than predicting the mean",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
         show_edge=False,
