@@ -61,7 +61,7 @@ class BackgroundTask(Generic[Result]):
             try:
                 self._pool.shutdown()
             finally:
-                # Threads that start later use the number of threads that was last set on any thread.
+                # A number set in one Python thread becomes torch's default in threads started later.
                 torch.set_num_threads(self._n_threads)
 
     @property

@@ -109,7 +109,7 @@ class ResidualBoosting:
             As in `Boosting.fit`.
         """
         if isinstance(task, Classification):
-            # The class densities overfit their training rows, so the residuals there are not useful.
+            # For classes the mixture overfits its training rows: its residuals there are too small to fit.
             raise ValueError("Residual boosting needs a numeric target; got classes. Use Boosting instead.")
         params = lightgbm_params(
             self.boosting, train, self.boosting.min_leaf_rows(len(train)), rng, n_threads

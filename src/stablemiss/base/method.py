@@ -25,7 +25,7 @@ class Predictor(ABC):
     def predict(self, values: NDArray, mask: NDArray) -> Floats:
         """Raw outputs (n, d_output) for encoded rows.
 
-        In prediction, missing values are set to zero here, so `_predict` can rely on it.
+        Sets missing values to zero before it calls `_predict`, which can rely on that.
 
         Parameters
         ----------

@@ -33,8 +33,9 @@ from stablemiss.seeding import Rng
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
-# Steps on the same directions and permutation. After a new draw the projections have to be sorted. This costs
-# as much as ten steps, but twenty steps on the same fifty directions would overfit them.
+# Number of steps before new directions and a new permutation are drawn. Fewer draws would save time, because
+# sorting the new projections costs as much as ten steps, but with twenty steps per draw the weights would
+# overfit the fifty directions.
 STEPS_PER_EPOCH = 5
 # Number of draws over which the gradient is averaged before γ_c is computed: the noise in the gradient of a
 # single draw increases its norm and so γ_c.

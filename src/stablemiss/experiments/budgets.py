@@ -1,4 +1,4 @@
-"""How much a reproduction may cost, and the settings of each compared model (its label)."""
+"""How much a reproduction may cost, and the settings of each compared model, identified by a label."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ NONLINEAR: dict[str, dict[str, Any]] = {
     "stablenet": {"hidden": (32,)},
     "stablemiss": {"architecture": "mlp"},
 }
-# PAPER: under MCAR columns and masks are decorrelated separately, under MAR also from each other.
+# PAPER: under MCAR, columns are decorrelated from columns and mask indicators from mask indicators; under
+# MAR, columns also from mask indicators.
 MCAR: dict[str, dict[str, Any]] = {"stablemiss": {"decorrelate": "intra"}}
 
 
@@ -146,7 +147,7 @@ def settings_of(label: str, mechanism: str, is_real: bool, budget: Budget) -> tu
     mechanism : str
         Missingness mechanism of the training rows.
     is_real : bool
-        Whether the table is real, where predictors are non-linear.
+        Whether the table is real. On real tables predictors are non-linear.
     budget : Budget
 
     Examples

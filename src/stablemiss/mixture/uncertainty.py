@@ -155,7 +155,8 @@ class _ErrorModel:
             for size in np.unique(sizes)
         }
         half = np.random.default_rng(0).standard_normal((N_DRAWS // 2, d))
-        # Antithetic draws are adjacent, because adjacent draws are usually assigned to the same component.
+        # The two draws of an antithetic pair are adjacent: adjacent draws are usually assigned to the same
+        # component, and only then do their errors cancel.
         self.draws = torch.from_numpy(np.stack([half, -half], axis=1).reshape(N_DRAWS, d))
         self.quantiles = (torch.arange(N_DRAWS) + 0.5) / N_DRAWS
 

@@ -85,8 +85,8 @@ def reproduction_markdown(summary: Summary) -> str:
         [
             "## All tables at a glance",
             "The relative gap (gap divided by the reference's RMSE), mean over a table's columns; in "
-            "brackets as published. **Bold**: best; _italic_: second best, of the paper's methods and of the "
-            "others.",
+            "brackets as published. **Bold**: best; _italic_: second best; the paper's methods and the "
+            "others are ranked separately.",
             _overview(summary),
             "## StableMiss against each method",
             "First number: the columns, over all tables, in which StableMiss has the smaller gap. Other "

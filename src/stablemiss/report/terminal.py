@@ -58,7 +58,7 @@ def _view(comparison: Comparison) -> Table:
     view = Table(
         title=f"{table_title(comparison.table.name)}: {comparison.table.title}\n"
         f"Gap to {reference} (RMSE minus {reference}'s)",
-        caption="bold: best; underlined: second best (of the paper's methods, and of the others);\n"
+        caption="bold: best; underlined: second best (paper's methods and others ranked separately)\n"
         "*: tested as trained; †: worse than predicting the mean",
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),

@@ -72,7 +72,8 @@ class TuningResult:
         Parameters
         ----------
         dataset : str
-            Name of the table in the records. Searches with the same method need different names.
+            Name of the table in the records. Give several searches with the same method different names,
+            because records with the same key replace each other in a store.
         """
         method = method_with_params(self.initial_estimator.method, self.initial_estimator.params)
         is_classification = is_classifier(self.initial_estimator)
