@@ -61,7 +61,8 @@ class BackgroundTask(Generic[Result]):
             try:
                 self._pool.shutdown()
             finally:
-                # A number set in one Python thread becomes torch's default in threads started later.
+                # A number of threads set in one Python thread becomes torch's default in all threads started
+                # later, so it is reset here.
                 torch.set_num_threads(self._n_threads)
 
     @property

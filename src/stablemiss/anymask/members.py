@@ -131,7 +131,7 @@ def _boosting_data(data: FitData, n_copies: int, rng: Rng) -> FitData:
 def _with_masked_copies(
     data: MaskedData, augmentation: MaskAugmentation, n_copies: int, rng: Rng
 ) -> MaskedData:
-    """The rows followed by masked copies; for very long tables, one masked copy instead of the rows."""
+    """The rows followed by masked copies; if the table is too long for that, a single masked copy alone."""
     n_copies = min(
         n_copies, MAX_COPIED_ROWS // max(1, len(data)), MAX_COPIED_CELLS // max(1, data.values.size) - 1
     )

@@ -22,7 +22,7 @@ from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.seeding import Rng
 from stablemiss.training import inner_loop
 
-# PAPER: number of batches at the start that a blended memory averages equally.
+# PAPER: a `Memory` of kind "blend" averages this many first batches equally, before it uses `alpha`.
 N_AVERAGED_BATCHES = 10
 
 

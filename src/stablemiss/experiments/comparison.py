@@ -128,7 +128,8 @@ class _Errors:
     def __init__(self, table: PaperTable, records: Iterable[Record], budget: Budget):
         self.table = table
         self.published = read_published(table.name)
-        # Another table may have run a fit on more instances; all lines are compared over the same ones.
+        # Another table may need more instances of a fit. Only those of this table are used, so that all its
+        # methods are compared on the same ones.
         where = (budget.name, table.dataset, table.train_mechanism)
         self.records = [
             record

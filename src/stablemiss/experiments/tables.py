@@ -104,7 +104,7 @@ CLAIMS = {
     "table9": "StableMiss is always best; under a shift its gap is 14–39% below NeuMiss's, the second.",
     "table10": "StableMiss is always best; its gap is 39% below NeuMiss's, the second.",
     "table11": "StableMiss is always best; its gap is 24% below NeuMiss's, the second.",
-    "figure2": "All terms are best: on average a gap 55% below the second best's, 83% at 90% missing.",
+    "figure2": "Using all terms is best: the gap is 55% below the second best's, 83% below it at 90%.",
     "figure3": "With independent columns and masks the error with weights is close to that without.",
 }
 
