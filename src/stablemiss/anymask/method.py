@@ -156,11 +156,15 @@ class AnyMaskPredictor(Predictor):
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        states = dict(zip(state["names"], state["members"], strict=True))
-        members = {}
-        for name, kind in zip(state["names"], state["kinds"], strict=True):
-            mixture = {"mixture": states[MIXTURE]} if kind == ResidualBoosting.name else {}
-            members[name] = PREDICTORS[kind].from_state(states[name] | mixture)
+        members: dict[str, Predictor] = {}
+        for name, kind, member in zip(state["names"], state["kinds"], state["members"], strict=True):
+            if kind == ResidualBoosting.name:
+                # The mixture is a member as well, before this one.
+                mixture = members[MIXTURE]
+                assert isinstance(mixture, EMMixturePredictor)
+                members[name] = ResidualBoostingPredictor(mixture, member["models"])
+            else:
+                members[name] = PREDICTORS[kind].from_state(member)
         return cls(
             members,
             state["member_weights"],

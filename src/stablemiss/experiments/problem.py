@@ -71,11 +71,13 @@ def draw_problem(run: Run) -> Problem:
         for name in names
     }
     masked = mechanisms[run.mechanism].hide(X, rng)
-    # Every level starts from the same random numbers: values missing at 20% are mostly missing at 30% too.
-    tests = {
-        test: mechanisms[test.mechanism].at(test.level or 0.0).hide(X_test, np.random.default_rng(mask_seed))
-        for test in run.tests
-    }
+    tests = {}
+    for test in run.tests:
+        if test.level is None:
+            raise ValueError(f"A run needs the level of every test; {test.mechanism!r} has none.")
+        # Each level starts from the same random numbers: values missing at 20% are mostly missing at 30% too.
+        mask_rng = np.random.default_rng(mask_seed)
+        tests[test] = mechanisms[test.mechanism].at(test.level).hide(X_test, mask_rng)
     return Problem(masked, y, TestSets(tests, y_test), validation_fraction, population)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from stablemiss.datasets import load_house_sales
 from stablemiss.experiments.budgets import BUDGETS, LABELS, Budget, demo_budget
@@ -108,14 +108,12 @@ def run_demo(
     progress = progress or NullProgress()
     budget = demo_budget(seed, rows)
     runs = {run.label: run for run in plan_runs([table.name], budget, tables={table.name: table})}
-
-    def records() -> Iterator[Record]:
-        for label in (table.reference, *table.methods):
-            progress.start(label, total=len(table.columns))
-            yield execute(runs[label], n_threads=None, progress=progress)
-            progress.finish()
-
-    return budget, list(records())
+    records = []
+    for label in (table.reference, *table.methods):
+        progress.start(label, total=len(table.columns))
+        records.append(execute(runs[label], n_threads=None, progress=progress))
+        progress.finish()
+    return budget, records
 
 
 def to_budget(name: str) -> Budget:
