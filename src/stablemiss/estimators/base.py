@@ -27,6 +27,9 @@ from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 
 OnUnseenMissing = Literal["warn", "raise", "ignore"]
+OnOutOfRange = Literal["clip", "missing", "raise"]
+# A fraction, a splitter of scikit-learn, or None.
+ValidationSplit = Any
 
 
 class UnseenMissingWarning(UserWarning):
@@ -53,9 +56,12 @@ class MissingEstimator(BaseEstimator, ABC):
 
     validation_fraction: float
     random_state: Any
+    validation_split: ValidationSplit
     on_unseen_missing: OnUnseenMissing
+    on_out_of_range: OnOutOfRange
     allow_missing_columns: bool
     max_one_hot: int
+    date_features: bool
     verbose: bool
 
     @abstractmethod
@@ -171,6 +177,8 @@ class MissingEstimator(BaseEstimator, ABC):
         parameters = self.get_params(deep=False)
         if not isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = None
+        if not isinstance(self.validation_split, float):
+            parameters["validation_split"] = None
         tree = {
             "stablemiss": __version__,
             "estimator": type(self).__name__,

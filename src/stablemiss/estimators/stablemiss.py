@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from stablemiss.decorrelation import Form
-from stablemiss.estimators.base import MissingEstimator, OnUnseenMissing
+from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, ValidationSplit
 from stablemiss.methods import Method, StableMiss
 from stablemiss.methods.stablemiss import Decorrelate
 
@@ -35,10 +35,13 @@ class _StableMissEstimator(MissingEstimator):
         strength: float = 0.25,
         gamma: float | None = None,
         validation_fraction: float = 0.15,
+        validation_split: ValidationSplit = None,
         random_state: Any = None,
         on_unseen_missing: OnUnseenMissing = "warn",
+        on_out_of_range: OnOutOfRange = "clip",
         allow_missing_columns: bool = False,
         max_one_hot: int = 12,
+        date_features: bool = True,
         verbose: bool = False,
     ):
         self.architecture = architecture
@@ -57,10 +60,13 @@ class _StableMissEstimator(MissingEstimator):
         self.strength = strength
         self.gamma = gamma
         self.validation_fraction = validation_fraction
+        self.validation_split = validation_split
         self.random_state = random_state
         self.on_unseen_missing = on_unseen_missing
+        self.on_out_of_range = on_out_of_range
         self.allow_missing_columns = allow_missing_columns
         self.max_one_hot = max_one_hot
+        self.date_features = date_features
         self.verbose = verbose
 
     def _make_method(self, columns: Sequence[str] | None) -> Method:
@@ -121,15 +127,26 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
     validation_fraction : float, default=0.15
         Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
         these choices more reliable and leaves fewer rows to train on.
+    validation_split : float, scikit-learn splitter or None, default=None
+        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole groups
+        or the latest rows if `groups` or `time` are passed to `fit`. A float replaces `validation_fraction`. The
+        last split of a splitter, such as ``GroupKFold(5)`` or ``TimeSeriesSplit(5)``, is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="warn"
         What `predict` does if a column that was never missing in training has missing values.
+    on_out_of_range : "clip", "missing" or "raise", default="clip"
+        What `predict` does with numbers far outside the range in training (further from it than half its
+        width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;
+        "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
         Text columns with at most this many categories are one-hot encoded, others are target encoded, with
         one column per target. Raising it keeps more categories distinct and makes the encoded table wider.
+    date_features : bool, default=True
+        True turns each date column into year, month, day of the year, weekday and hour, with their cycles.
+        False refuses dates.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
@@ -214,16 +231,27 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
     validation_fraction : float, default=0.15
         Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
         model. Raising it makes these choices more reliable and leaves fewer rows to train on.
+    validation_split : float, scikit-learn splitter or None, default=None
+        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole groups
+        or the latest rows if `groups` or `time` are passed to `fit`. A float replaces `validation_fraction`. The
+        last split of a splitter, such as ``GroupKFold(5)`` or ``TimeSeriesSplit(5)``, is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="warn"
         What `predict` does if a column that was never missing in training has missing values.
+    on_out_of_range : "clip", "missing" or "raise", default="clip"
+        What `predict` does with numbers far outside the range in training (further from it than half its
+        width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;
+        "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
         Text columns with at most this many categories are one-hot encoded, others are target encoded, with
         one column per class (one column for two classes). Raising it keeps more categories distinct and makes
         the encoded table wider.
+    date_features : bool, default=True
+        True turns each date column into year, month, day of the year, weekday and hour, with their cycles.
+        False refuses dates.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
