@@ -61,6 +61,11 @@ class Method(BaseEstimator, ABC):
     # Hyper-parameters of a small model that is fitted quickly, for first experiments and for tests.
     brief: ClassVar[Mapping[str, Any]] = {}
 
+    @property
+    def trains_on_validation(self) -> bool:
+        """Whether validation rows become training rows in the end; errors on them are then too small."""
+        return False
+
     @abstractmethod
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress

@@ -11,7 +11,8 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
 from stablemiss.data import Bools, Floats
-from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, ValidationSplit
+from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing
+from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method
 from stablemiss.tasks import Classification, Regression
 
@@ -114,9 +115,9 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         Share of the rows held out for early stopping, stacking and calibration. Raising it makes the
         stacking weights and the intervals more accurate and leaves fewer rows to train on.
     validation_split : float, scikit-learn splitter or None, default=None
-        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole groups
-        or the latest rows if `groups` or `time` are passed to `fit`. A float replaces `validation_fraction`. The
-        last split of a splitter, such as ``GroupKFold(5)`` or ``TimeSeriesSplit(5)``, is used.
+        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole
+        groups or the latest rows if `groups` or `time` is passed to `fit`. A float replaces
+        `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="ignore"
@@ -257,9 +258,9 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         Share of the rows held out, stratified by class, for early stopping, stacking and calibration. Raising
         it makes the stacking weights and the prediction sets more accurate and leaves fewer rows to train on.
     validation_split : float, scikit-learn splitter or None, default=None
-        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole groups
-        or the latest rows if `groups` or `time` are passed to `fit`. A float replaces `validation_fraction`. The
-        last split of a splitter, such as ``GroupKFold(5)`` or ``TimeSeriesSplit(5)``, is used.
+        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole
+        groups or the latest rows if `groups` or `time` is passed to `fit`. A float replaces
+        `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="ignore"

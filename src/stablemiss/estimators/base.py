@@ -20,7 +20,13 @@ from stablemiss import __version__
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.encoding import TableEncoder, read_table
 from stablemiss.estimators.archive import ArchiveError, write_tree
-from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
+from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, target_name
+from stablemiss.estimators.validation import (
+    ValidationSplit,
+    choose_validation_rows,
+    read_row_labels,
+    validation_scores,
+)
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import to_rng
@@ -28,8 +34,6 @@ from stablemiss.tasks import Classification, Regression, Task, task_from_state
 
 OnUnseenMissing = Literal["warn", "raise", "ignore"]
 OnOutOfRange = Literal["clip", "missing", "raise"]
-# A fraction, a splitter of scikit-learn, or None.
-ValidationSplit = Any
 
 
 class UnseenMissingWarning(UserWarning):
@@ -63,6 +67,8 @@ class MissingEstimator(BaseEstimator, ABC):
     max_one_hot: int
     date_features: bool
     verbose: bool
+    target_name_: str | None
+    validation_scores_: dict[str, float] | None
 
     @abstractmethod
     def _make_method(self, columns: Sequence[str] | None) -> Method:
@@ -74,7 +80,7 @@ class MissingEstimator(BaseEstimator, ABC):
             Column labels of the table, or None if it has no labels.
         """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, time: Any = None) -> Self:
         """Fit to a table with missing values.
 
         Parameters
@@ -86,16 +92,34 @@ class MissingEstimator(BaseEstimator, ABC):
             Targets, without missing values.
         sample_weight : (n,), default=None
             Non-negative weight of each row. Rows of weight zero are ignored. None weights all rows equally.
+        groups : (n,), default=None
+            Group of each row, such as a patient or a station. Validation rows are then whole groups, so that
+            stopping, stacking and intervals are judged on groups that the model does not know.
+        time : (n,), default=None
+            Time of each row: numbers, dates or sortable text. Validation rows are then the latest rows. With
+            validation rows from among the training times, intervals of a time series are too narrow.
 
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import MissingRegressor
+        >>> day = np.arange(100)
+        >>> X, y = np.sin(day / 10)[:, None], np.sin(day / 10)
+        >>> model = MissingRegressor("boosting", random_state=0).fit(X, y, time=day)
+        >>> model.validation_scores_["n_rows"]  # the last 15 days
+        15
         """
         self._check_parameters()
         rng = to_rng(self.random_state)
         table = read_table(X)
         method = self._make_method(table.labels)
         weight = read_weight(sample_weight, table.n_rows)
+        group = read_row_labels(groups, table.n_rows, "groups")
+        times = read_row_labels(time, table.n_rows, "time")
         is_classifier = isinstance(self, ClassifierMixin)
         target = read_labels(y, table.n_rows) if is_classifier else read_numbers(y, table.n_rows)
 
@@ -105,11 +129,20 @@ class MissingEstimator(BaseEstimator, ABC):
                 f"{type(self).__name__} needs at least 2 rows of positive weight, one for training and one "
                 f"for validation, but got {len(rows)} sample. Pass more rows to fit."
             )
-        # Rows of weight zero are dropped, so that values missing only in them do not count as seen in
-        # training.
-        table, target, weight = table.rows(rows), target[rows], weight[rows]
-        strata = target if is_classifier else np.zeros(len(rows))
-        train, valid = split_rows(strata, self.validation_fraction, rng)
+        split = self.validation_fraction if self.validation_split is None else self.validation_split
+        train, valid = choose_validation_rows(
+            target[rows],
+            split,
+            rng,
+            None if group is None else group[rows],
+            None if times is None else times[rows],
+            stratify=is_classifier,
+        )
+        # Rows of weight zero, and rows that a splitter uses neither for training nor for validation, are
+        # dropped, so that values missing only in them do not count as seen in training.
+        used = np.union1d(train, valid)
+        table, target, weight = table.rows(rows[used]), target[rows[used]], weight[rows[used]]
+        train, valid = np.searchsorted(used, train), np.searchsorted(used, valid)
         task: Task
         if is_classifier:
             task = Classification.of(target)
@@ -133,6 +166,12 @@ class MissingEstimator(BaseEstimator, ABC):
         finally:
             progress.finish()
         self._set_fitted(method, encoder, task, predictor)
+        self.target_name_ = target_name(y)
+        # If every row is the only one of its class, all rows are both training and validation rows.
+        is_held_out = not method.trains_on_validation and not np.array_equal(train, valid)
+        self.validation_scores_ = (
+            validation_scores(predictor, train_data, valid_data, task) if is_held_out else None
+        )
         return self
 
     def predict(self, X: Any) -> NDArray:
@@ -190,6 +229,8 @@ class MissingEstimator(BaseEstimator, ABC):
             "encoder": self.encoder_.state(),
             "task": self.task_.state(),
             "predictor": self.predictor_.state(),
+            "target_name": self.target_name_,
+            "validation_scores": self.validation_scores_,
         }
         write_tree(Path(path), tree)
 
@@ -209,6 +250,8 @@ class MissingEstimator(BaseEstimator, ABC):
             task_from_state(tree["task"]),
             method.predictor_class.from_state(tree["predictor"]),
         )
+        estimator.target_name_ = tree["target_name"]
+        estimator.validation_scores_ = tree["validation_scores"]
         return estimator
 
     def _set_fitted(self, method: Method, encoder: TableEncoder, task: Task, predictor: Predictor) -> None:
@@ -265,6 +308,13 @@ class MissingEstimator(BaseEstimator, ABC):
             raise ValueError(
                 "validation_fraction must lie between 0 and 1, for instance 0.15; got "
                 f"{self.validation_fraction!r}."
+            )
+        split = self.validation_split
+        is_fraction = isinstance(split, float | np.floating) and 0 < split < 1
+        if split is not None and not is_fraction and not callable(getattr(split, "split", None)):
+            raise ValueError(
+                "validation_split must be None, a fraction between 0 and 1, or a scikit-learn splitter such "
+                f"as GroupKFold(5); got {split!r}."
             )
         if self.on_unseen_missing not in ("warn", "raise", "ignore"):
             raise ValueError(

@@ -187,8 +187,14 @@ def _check_no_missing(missing: NDArray[np.bool_], y: Any) -> None:
     )
 
 
-def _named(y: Any, column: int = 0) -> str:
-    """Refer to a column of `y` in a message by its name; an empty string if it has no name."""
+def target_name(y: Any, column: int = 0) -> str | None:
+    """Name of a column of `y`, a series or a data frame; None if it has no name."""
     frame = nw.from_native(y, allow_series=True, pass_through=True)
     name = frame.columns[column] if isinstance(frame, nw.DataFrame) else getattr(frame, "name", None)
-    return f" of column {name!r}" if isinstance(name, str) and name else ""
+    return name if isinstance(name, str) and name else None
+
+
+def _named(y: Any, column: int = 0) -> str:
+    """Refer to a column of `y` in a message by its name; an empty string if it has no name."""
+    name = target_name(y, column)
+    return "" if name is None else f" of column {name!r}"

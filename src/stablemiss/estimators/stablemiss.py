@@ -8,7 +8,8 @@ from typing import Any, Literal
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from stablemiss.decorrelation import Form
-from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, ValidationSplit
+from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing
+from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method, StableMiss
 from stablemiss.methods.stablemiss import Decorrelate
 
@@ -128,9 +129,9 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
         Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
         these choices more reliable and leaves fewer rows to train on.
     validation_split : float, scikit-learn splitter or None, default=None
-        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole groups
-        or the latest rows if `groups` or `time` are passed to `fit`. A float replaces `validation_fraction`. The
-        last split of a splitter, such as ``GroupKFold(5)`` or ``TimeSeriesSplit(5)``, is used.
+        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole
+        groups or the latest rows if `groups` or `time` is passed to `fit`. A float replaces
+        `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="warn"
@@ -232,9 +233,9 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
         model. Raising it makes these choices more reliable and leaves fewer rows to train on.
     validation_split : float, scikit-learn splitter or None, default=None
-        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole groups
-        or the latest rows if `groups` or `time` are passed to `fit`. A float replaces `validation_fraction`. The
-        last split of a splitter, such as ``GroupKFold(5)`` or ``TimeSeriesSplit(5)``, is used.
+        How validation rows are chosen. None takes `validation_fraction` of the rows: at random, or whole
+        groups or the latest rows if `groups` or `time` is passed to `fit`. A float replaces
+        `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
     on_unseen_missing : "warn", "raise" or "ignore", default="warn"

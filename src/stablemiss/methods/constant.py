@@ -43,6 +43,10 @@ class Constant(Method):
     name: ClassVar[str] = "constant"
     predictor_class: ClassVar[type[Predictor]] = ConstantPredictor
 
+    @property
+    def trains_on_validation(self) -> bool:
+        return True
+
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> ConstantPredictor:

@@ -108,6 +108,10 @@ class DWR(Method):
         self.ridge = ridge
         self.device = device
 
+    @property
+    def trains_on_validation(self) -> bool:
+        return True
+
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:

@@ -155,6 +155,10 @@ class EMMixture(Method):
         self.max_steps = max_steps
         self.refit_on_validation = refit_on_validation
 
+    @property
+    def trains_on_validation(self) -> bool:
+        return self.refit_on_validation
+
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> EMMixturePredictor:

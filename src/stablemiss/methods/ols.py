@@ -53,6 +53,10 @@ class OLS(Method):
         self.inputs = inputs
         self.ridge = ridge
 
+    @property
+    def trains_on_validation(self) -> bool:
+        return True
+
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:

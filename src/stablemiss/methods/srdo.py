@@ -112,6 +112,10 @@ class SRDO(Method):
         self.max_epochs = max_epochs
         self.ridge = ridge
 
+    @property
+    def trains_on_validation(self) -> bool:
+        return True
+
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:

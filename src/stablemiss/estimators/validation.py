@@ -1,0 +1,230 @@
+"""Choosing validation rows, and the scores of a fitted model on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
+
+from stablemiss.base.method import Predictor
+from stablemiss.data import MaskedData, missing_cells
+from stablemiss.estimators.rows import split_rows
+from stablemiss.seeding import Rng
+from stablemiss.tasks import Classification, Regression, Task
+
+Indices = NDArray[np.int64]
+# A fraction of the rows, or a splitter of scikit-learn, which has a method `split`.
+ValidationSplit = Any
+
+
+def choose_validation_rows(
+    target: NDArray,
+    split: ValidationSplit,
+    rng: Rng,
+    groups: NDArray | None = None,
+    time: NDArray | None = None,
+    stratify: bool = False,
+) -> tuple[Indices, Indices]:
+    """Positions of the training rows and of the validation rows.
+
+    Parameters
+    ----------
+    target : (n,) or (n, d_output)
+        Targets; a splitter may stratify by them.
+    split : float or splitter
+        Share of the validation rows, or a splitter, whose last split is used: the last split of a
+        ``TimeSeriesSplit`` has most training rows.
+    rng : numpy Generator
+        Draws rows or groups.
+    groups : (n,), default=None
+        With a fraction, all rows of a group are on the same side. A splitter receives them.
+    time : (n,), default=None
+        With a fraction, the latest rows are the validation rows.
+    stratify : bool, default=False
+        Whether the target holds classes. Every class must then occur in the training rows.
+
+    See Also
+    --------
+    validation_scores : Scores of a fitted model on the validation rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> time = np.array([5, 1, 4, 2, 3])
+    >>> choose_validation_rows(np.zeros(5), 0.4, rng, time=time)
+    (array([1, 3, 4]), array([0, 2]))
+    """
+    if hasattr(split, "split"):
+        train, valid = _last_split(split, target, groups if groups is not None else time)
+    elif groups is not None and time is not None:
+        raise ValueError(
+            "fit takes groups or time to choose validation rows, not both; got both. Pass one of them, or a "
+            "scikit-learn splitter as validation_split."
+        )
+    elif groups is not None:
+        train, valid = _whole_groups(groups, split, rng)
+    elif time is not None:
+        train, valid = _latest_rows(time, split)
+    else:
+        return split_rows(target if stratify else np.zeros(len(target)), split, rng)
+    if stratify:
+        _check_classes(target, train)
+    return train, valid
+
+
+def read_row_labels(labels: Any, n_rows: int, name: str) -> NDArray | None:
+    """Read `groups` or `time`, one label per row, without missing values; None if there are none.
+
+    Parameters
+    ----------
+    labels : array-like, series or None
+        Labels of the rows.
+    n_rows : int
+        Number of rows of the table.
+    name : str
+        Name of the argument, for error messages.
+    """
+    if labels is None:
+        return None
+    series = nw.from_native(labels, series_only=True, pass_through=True)
+    array = series.to_numpy() if isinstance(series, nw.Series) else np.asarray(labels)
+    if array.shape != (n_rows,):
+        raise ValueError(
+            f"{name} must have one entry for each of the {n_rows} rows of X, but has shape {array.shape}. "
+            "Pass one column of the same table."
+        )
+    missing = missing_cells(array)
+    if missing.any():
+        raise ValueError(
+            f"{name} is missing in {missing.sum()} of {n_rows} rows (first in row {missing.argmax()}), so "
+            "these rows cannot be assigned to training or validation. Fill in the entries or remove the rows."
+        )
+    try:
+        np.unique(array)
+    except TypeError as error:
+        raise ValueError(
+            f"{name} must contain entries of one type that can be sorted, such as numbers, text or dates; "
+            f"got a mixture ({error}). Convert them to one type."
+        ) from error
+    return array
+
+
+def validation_scores(
+    predictor: Predictor, train: MaskedData, valid: MaskedData, task: Task
+) -> dict[str, float]:
+    """Errors on the validation rows, beside those of the best constant prediction for the training rows.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The fitted model.
+    train, valid : MaskedData
+        Encoded rows with targets; the constant is computed from `train`.
+    task : Task
+        Decodes targets and predictions.
+
+    Returns
+    -------
+    dict
+        For numbers "rmse", "r2" and "rmse_constant" (in the target's units, over all outputs); for classes
+        "log_loss", "accuracy", "log_loss_constant" and "accuracy_constant". "n_rows" counts the rows.
+
+    See Also
+    --------
+    choose_validation_rows : Chooses these rows.
+    """
+    outputs, weight = predictor.predict(valid.values, valid.mask), valid.weight
+    scores: dict[str, float] = {"n_rows": len(valid)}
+    if isinstance(task, Classification):
+        codes = np.arange(task.d_output)
+        frequency = np.bincount(train.target, train.weight, task.d_output) / train.weight.sum()
+        constant = np.tile(frequency, (len(valid), 1))
+        for suffix, probability in (("", task.probabilities(outputs)), ("_constant", constant)):
+            hits = codes[probability.argmax(axis=1)]
+            # Clipped as in scikit-learn, so that one impossible class does not make the loss infinite.
+            probability = np.clip(probability, np.finfo(np.float64).eps, None)
+            probability = probability / probability.sum(axis=1, keepdims=True)
+            scores[f"log_loss{suffix}"] = log_loss(
+                valid.target, probability, sample_weight=weight, labels=codes
+            )
+            scores[f"accuracy{suffix}"] = accuracy_score(valid.target, hits, sample_weight=weight)
+        return scores
+    assert isinstance(task, Regression)
+    target, prediction = (rows * task.scale for rows in (valid.target, outputs))
+    mean = np.average(train.target, axis=0, weights=train.weight) * task.scale
+    scores["rmse"] = _rmse(target, prediction, weight)
+    scores["rmse_constant"] = _rmse(target, np.tile(mean, (len(valid), 1)), weight)
+    # R² of a single row, or of equal targets, is not defined.
+    is_defined = len(valid) > 1 and bool((np.ptp(target, axis=0) > 0).all())
+    scores["r2"] = r2_score(target, prediction, sample_weight=weight) if is_defined else float("nan")
+    return {name: float(score) for name, score in scores.items()} | {"n_rows": len(valid)}
+
+
+def _rmse(target: NDArray, prediction: NDArray, weight: NDArray) -> float:
+    """Root mean squared error over all outputs."""
+    per_output = root_mean_squared_error(target, prediction, sample_weight=weight, multioutput="raw_values")
+    return float(np.sqrt(np.mean(per_output**2)))
+
+
+def _last_split(splitter: Any, target: NDArray, groups: NDArray | None) -> tuple[Indices, Indices]:
+    n = len(target)
+    try:
+        # Splitters only use the number of rows of X.
+        *_, (train, valid) = splitter.split(np.zeros((n, 1)), target, groups)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"validation_split={splitter!r} cannot split the {n} rows: {error} Pass groups to fit if the "
+            "splitter needs them, or another splitter."
+        ) from error
+    train, valid = np.asarray(train, dtype=np.int64), np.asarray(valid, dtype=np.int64)
+    if not len(train) or not len(valid) or np.intersect1d(train, valid).size:
+        raise ValueError(
+            f"The last split of validation_split={splitter!r} has {len(train)} training and {len(valid)} "
+            f"validation rows, {np.intersect1d(train, valid).size} of them in both; each side needs at least "
+            "one row, and no row may be on both. Use another splitter."
+        )
+    return np.sort(train), np.sort(valid)
+
+
+def _whole_groups(groups: NDArray, fraction: float, rng: Rng) -> tuple[Indices, Indices]:
+    _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
+    if len(size) < 2:
+        raise ValueError(
+            "groups must contain at least 2 groups, one for training and one for validation; all rows have "
+            f"{groups[0]!r}. Leave groups out to choose rows at random."
+        )
+    order = rng.permutation(len(size))
+    # Groups are added until their rows reach the fraction; the last group always remains for training.
+    n_before = np.cumsum(size[order]) - size[order]
+    n_chosen = min(int((n_before < fraction * len(groups)).sum()), len(size) - 1)
+    is_valid = np.isin(group, order[:n_chosen])
+    return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
+
+
+def _latest_rows(time: NDArray, fraction: float) -> tuple[Indices, Indices]:
+    n_train = len(time) - max(1, round(fraction * len(time)))
+    times = np.sort(time)
+    # Rows of the same time are on the same side, so the split may be moved to an earlier time.
+    is_valid = time >= times[n_train]
+    if is_valid.all():
+        is_valid = time > times[0]
+    if not is_valid.any():
+        raise ValueError(
+            "time must contain at least 2 different times, the later ones for validation; all rows have "
+            f"{times[0]!r}. Leave time out to choose rows at random."
+        )
+    return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
+
+
+def _check_classes(target: NDArray, train: Indices) -> None:
+    """Raise ValueError if a class occurs only in rows that are not training rows."""
+    absent = np.setdiff1d(target, target[train])
+    if len(absent):
+        raise ValueError(
+            f"The class {absent.tolist()[0]!r} of the target does not occur in any training row with this "
+            "choice of validation rows, so it cannot be learnt. Change groups, time or validation_split, or "
+            "remove the rows of this class."
+        )
