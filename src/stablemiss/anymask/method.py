@@ -222,6 +222,10 @@ class AnyMask(Method):
         self.may_vanish = may_vanish
         self.never_missing = never_missing
 
+    @property
+    def hides_values(self) -> bool:
+        return True
+
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> AnyMaskPredictor:

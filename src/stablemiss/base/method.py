@@ -66,6 +66,11 @@ class Method(BaseEstimator, ABC):
         """Whether validation rows become training rows in the end; errors on them are then too small."""
         return False
 
+    @property
+    def hides_values(self) -> bool:
+        """Whether values are hidden at random in training, so that new masks are no surprise."""
+        return False
+
     @abstractmethod
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress

@@ -35,7 +35,7 @@ class _AnyMaskEstimator(MissingEstimator):
         validation_fraction: float = 0.15,
         validation_split: ValidationSplit = None,
         random_state: Any = None,
-        on_unseen_missing: OnUnseenMissing = "ignore",
+        on_unseen_missing: OnUnseenMissing = "auto",
         on_out_of_range: OnOutOfRange = "clip",
         allow_missing_columns: bool = False,
         max_one_hot: int = 12,
@@ -120,9 +120,9 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
-    on_unseen_missing : "warn", "raise" or "ignore", default="ignore"
-        What `predict` does if a column that was never missing in training has missing values. The default
-        is "ignore", because the model is trained for this case; columns in `never_missing` cause a warning
+    on_unseen_missing : "auto", "warn", "raise" or "ignore", default="auto"
+        What `predict` does if a column that was never missing in training has missing values. "auto" ignores
+        it, because the model is trained for this case; columns in `never_missing` cause a warning
         nevertheless.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
@@ -263,9 +263,9 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
-    on_unseen_missing : "warn", "raise" or "ignore", default="ignore"
-        What `predict` does if a column that was never missing in training has missing values. The default
-        is "ignore", because the model is trained for this case; columns in `never_missing` cause a warning
+    on_unseen_missing : "auto", "warn", "raise" or "ignore", default="auto"
+        What `predict` does if a column that was never missing in training has missing values. "auto" ignores
+        it, because the model is trained for this case; columns in `never_missing` cause a warning
         nevertheless.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its

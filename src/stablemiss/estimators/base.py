@@ -32,7 +32,7 @@ from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 
-OnUnseenMissing = Literal["warn", "raise", "ignore"]
+OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
 OnOutOfRange = Literal["clip", "missing", "raise"]
 
 
@@ -283,7 +283,8 @@ class MissingEstimator(BaseEstimator, ABC):
 
     def _warn_unseen_missing(self, mask: Bools) -> None:
         columns = self.encoder_.unseen_missing(mask)
-        if self.on_unseen_missing == "ignore":
+        is_expected = self.on_unseen_missing == "auto" and self.method_.hides_values
+        if self.on_unseen_missing == "ignore" or is_expected:
             never_missing = self._declared_never_missing()
             columns = [column for column in columns if column in never_missing]
         if not columns:
@@ -316,9 +317,10 @@ class MissingEstimator(BaseEstimator, ABC):
                 "validation_split must be None, a fraction between 0 and 1, or a scikit-learn splitter such "
                 f"as GroupKFold(5); got {split!r}."
             )
-        if self.on_unseen_missing not in ("warn", "raise", "ignore"):
+        if self.on_unseen_missing not in ("auto", "warn", "raise", "ignore"):
             raise ValueError(
-                f'on_unseen_missing must be "warn", "raise" or "ignore"; got {self.on_unseen_missing!r}.'
+                'on_unseen_missing must be "auto", "warn", "raise" or "ignore"; got '
+                f"{self.on_unseen_missing!r}."
             )
 
     def __sklearn_tags__(self) -> Tags:

@@ -17,13 +17,13 @@ class MethodByNameEstimator(MissingEstimator):
 
     def __init__(
         self,
-        method: str | Method = "em_mixture",
+        method: str | Method = "anymask",
         *,
         params: dict[str, Any] | None = None,
         validation_fraction: float = 0.15,
         validation_split: ValidationSplit = None,
         random_state: Any = None,
-        on_unseen_missing: OnUnseenMissing = "warn",
+        on_unseen_missing: OnUnseenMissing = "auto",
         on_out_of_range: OnOutOfRange = "clip",
         allow_missing_columns: bool = False,
         max_one_hot: int = 12,
@@ -119,10 +119,10 @@ class MissingRegressor(RegressorMixin, MethodByNameEstimator):
 
     Parameters
     ----------
-    method : str or Method, default="em_mixture"
+    method : str or Method, default="anymask"
         A name in ``stablemiss.methods.METHODS``, or a method with its hyper-parameters, for instance
-        ``EMMixture(n_components=3)``. The default, "em_mixture", models columns and target jointly and so
-        stays accurate when the missingness changes.
+        ``EMMixture(n_components=3)``. The default, "anymask", is the most accurate when the missingness
+        changes; ``params={"budget": "fast"}`` makes it faster.
     params : dict, default=None
         Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; all others keep their
         defaults.
@@ -135,8 +135,9 @@ class MissingRegressor(RegressorMixin, MethodByNameEstimator):
         `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
-    on_unseen_missing : "warn", "raise" or "ignore", default="warn"
-        What `predict` does if a column that was never missing in training has missing values.
+    on_unseen_missing : "auto", "warn", "raise" or "ignore", default="auto"
+        What `predict` does if a column that was never missing in training has missing values. "auto" warns,
+        unless the method hides values at random in training, as AnyMask does.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
         width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;
@@ -183,10 +184,10 @@ class MissingClassifier(ClassifierMixin, MethodByNameEstimator):
 
     Parameters
     ----------
-    method : str or Method, default="em_mixture"
+    method : str or Method, default="anymask"
         A name in ``stablemiss.methods.METHODS``, or a method with its hyper-parameters, for instance
-        ``Boosting(masked_copies=6)``. The default, "em_mixture", models columns and class jointly and so
-        stays accurate when the missingness changes.
+        ``Boosting(masked_copies=6)``. The default, "anymask", is the most accurate when the missingness
+        changes; ``params={"budget": "fast"}`` makes it faster.
     params : dict, default=None
         Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; all others keep their
         defaults.
@@ -199,8 +200,9 @@ class MissingClassifier(ClassifierMixin, MethodByNameEstimator):
         `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
-    on_unseen_missing : "warn", "raise" or "ignore", default="warn"
-        What `predict` does if a column that was never missing in training has missing values.
+    on_unseen_missing : "auto", "warn", "raise" or "ignore", default="auto"
+        What `predict` does if a column that was never missing in training has missing values. "auto" warns,
+        unless the method hides values at random in training, as AnyMask does.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
         width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;

@@ -38,7 +38,7 @@ class _StableMissEstimator(MissingEstimator):
         validation_fraction: float = 0.15,
         validation_split: ValidationSplit = None,
         random_state: Any = None,
-        on_unseen_missing: OnUnseenMissing = "warn",
+        on_unseen_missing: OnUnseenMissing = "auto",
         on_out_of_range: OnOutOfRange = "clip",
         allow_missing_columns: bool = False,
         max_one_hot: int = 12,
@@ -134,8 +134,9 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
         `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
-    on_unseen_missing : "warn", "raise" or "ignore", default="warn"
-        What `predict` does if a column that was never missing in training has missing values.
+    on_unseen_missing : "auto", "warn", "raise" or "ignore", default="auto"
+        What `predict` does if a column that was never missing in training has missing values. "auto" warns,
+        unless the method hides values at random in training, as AnyMask does.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
         width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;
@@ -238,8 +239,9 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         `validation_fraction`. Of a splitter, such as ``TimeSeriesSplit(5)``, the last split is used.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the fit reproducible. The global random state is never used or changed.
-    on_unseen_missing : "warn", "raise" or "ignore", default="warn"
-        What `predict` does if a column that was never missing in training has missing values.
+    on_unseen_missing : "auto", "warn", "raise" or "ignore", default="auto"
+        What `predict` does if a column that was never missing in training has missing values. "auto" warns,
+        unless the method hides values at random in training, as AnyMask does.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
         width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;

@@ -122,6 +122,10 @@ class Boosting(Method):
         self.min_rows_per_leaf = min_rows_per_leaf
         self.patience = patience
 
+    @property
+    def hides_values(self) -> bool:
+        return self.masked_copies > 0
+
     def fit(
         self,
         train: MaskedData,

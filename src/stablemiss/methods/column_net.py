@@ -241,6 +241,10 @@ class ColumnNet(Method):
         self.batch_size = batch_size
         self.device = device
 
+    @property
+    def hides_values(self) -> bool:
+        return True
+
     def fit(
         self,
         train: MaskedData,
