@@ -188,6 +188,37 @@ def test_the_expected_error_and_the_most_informative_missing_column_are_right(re
         np.testing.assert_array_equal(explanation["error"], explanation["error_if_complete"])
 
 
+def test_the_member_weights_sum_to_one_and_survive_saving(regressor, classifier, two_outputs, tmp_path):
+    for model, n_outputs in ((regressor, 1), (classifier, 1), (two_outputs, 2)):
+        weights = pd.DataFrame(model.member_weights_)
+        assert set(weights.columns) <= {"constant", "mixture", "boosting", "residual boosting", "net"}
+        assert list(weights.index) == ["complete rows", "empty rows"]
+        for row in weights.to_numpy():
+            np.testing.assert_allclose(sum(np.atleast_1d(weight) for weight in row), np.ones(n_outputs))
+        model.save(tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert loaded.member_weights_ == model.member_weights_
+        assert loaded.validation_loss_ == model.validation_loss_
+
+
+def test_the_validation_loss_is_an_rmse_in_the_units_of_the_target_or_a_log_loss(
+    regressor, classifier, two_outputs
+):
+    # y = 2a + b + noise of standard deviation ½, with c missing in one row of five; c is not informative.
+    assert regressor.validation_loss_ == pytest.approx(NOISE, rel=0.2)
+    X, y = draw_classes(3000, seed=5)
+    X = X.assign(c=X["c"].where(X.index % 5 > 0))
+    truth = classifier.predict_proba(X)[np.arange(len(y)), np.searchsorted(classifier.classes_, y)]
+    assert classifier.validation_loss_ == pytest.approx(-np.log(truth).mean(), rel=0.25)
+    # The second output is 1000 c.
+    assert 5 < two_outputs.validation_loss_ < 200
+
+
+@pytest.mark.parametrize("attribute", ["member_weights_", "validation_loss_"])
+def test_attributes_are_defined_after_fit_only(attribute):
+    assert not hasattr(AnyMaskRegressor(), attribute)
+
+
 def check_order(explanation):
     """Observing more never increases the expected error."""
     assert (explanation["error"] >= explanation["error_if_it_were_observed"]).all()

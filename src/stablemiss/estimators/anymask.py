@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
 from stablemiss.data import Bools, Floats
@@ -48,6 +49,29 @@ class _AnyMaskEstimator(MissingEstimator):
         self.allow_missing_columns = allow_missing_columns
         self.max_one_hot = max_one_hot
         self.verbose = verbose
+
+    @property
+    def member_weights_(self) -> dict[str, dict[str, Any]]:
+        """Weight of each member for complete rows and for rows without any observed value."""
+        check_is_fitted(self)
+        empty, complete = self.predictor_.member_weights
+
+        def plain(weight: Floats) -> float | list[float]:
+            return weight.tolist() if len(weight) > 1 else float(weight[0])
+
+        return {
+            name: {"complete rows": plain(complete[i]), "empty rows": plain(empty[i])}
+            for i, name in enumerate(self.predictor_.members)
+        }
+
+    @property
+    def validation_loss_(self) -> float:
+        """Loss of the combined predictions on the validation rows."""
+        check_is_fitted(self)
+        loss = self.predictor_.validation_loss
+        if isinstance(self.task_, Regression):
+            return float(np.sqrt(np.mean(loss * self.task_.scale**2)))
+        return float(loss[0])
 
     def _make_method(self, columns: Sequence[str] | None) -> Method:
         return AnyMask(
@@ -129,6 +153,17 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         Names of these columns. Defined only if all column names are strings.
     n_outputs_ : int
         Number of targets.
+    member_weights_ : dict
+        Member name → {"complete rows": weight, "empty rows": weight}: the weight of the member in the
+        prediction of rows without missing values, and of rows in which everything is missing. In between,
+        weights change linearly with the share of the columns that are observed. The weights of all members
+        sum to one. For several targets, each weight is a list with one number per target. Members:
+        "mixture", "boosting", "residual boosting" (trees fitted to the residuals of the mixture), "net"
+        ("net 1", … if there are several) and "constant"; members with weights below 0.03 are left out.
+    validation_loss_ : float
+        RMSE of the predictions, over all targets and in their units, on the held-out rows with their own
+        missing values, without further masks. Slightly optimistic, because the members' weights were fitted
+        on these rows.
 
     See Also
     --------
@@ -261,6 +296,15 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
         Names of these columns. Defined only if all column names are strings.
+    member_weights_ : dict
+        Member name → {"complete rows": weight, "empty rows": weight}: the weight of the member in the
+        prediction of rows without missing values, and of rows in which everything is missing. In between,
+        weights change linearly with the share of the columns that are observed. The weights of all members
+        sum to one. Members: "mixture", "boosting", "net" ("net 1", … if there are several) and "constant";
+        members with weights below 0.03 are left out.
+    validation_loss_ : float
+        Log loss of the class probabilities on the held-out rows with their own missing values, without
+        further masks. Slightly optimistic, because the members' weights were fitted on these rows.
 
     See Also
     --------
