@@ -43,6 +43,16 @@ def test_a_missing_sensor_increases_the_error_far_less_than_for_plain_trees(seed
     assert error(AnyMask("fast")) < 1.1 < 1.5 < error(Boosting())
 
 
+@pytest.mark.parametrize("members", [["mixture"], ["mixture", "boosting"]], ids=str)
+def test_a_value_far_outside_the_training_range_does_not_give_a_prediction_far_outside_it(members):
+    """The mixture alone would extrapolate to about -3000."""
+    values, mask, y = draw(0)
+    predictor, task = fit(AnyMask("fast", members=members), values, mask, y)
+    for restored in (predictor, AnyMaskPredictor.from_state(predictor.state())):
+        low, high = task.decode(restored.predict(np.array([[-999.0, 0, 0, 0], [999.0, 0, 0, 0]]), mask[:2]))
+        assert y.min() - 0.25 * np.ptp(y) < low < high < y.max() + 0.25 * np.ptp(y)
+
+
 def test_leaving_out_a_member_does_not_change_the_others():
     values, mask, y = draw(0, n=200)
     predictions = [

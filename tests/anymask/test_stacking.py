@@ -3,8 +3,15 @@
 import numpy as np
 import pytest
 
-from stablemiss.anymask.stacking import combine, learn_member_weights, observed_fraction
+from stablemiss.anymask.stacking import (
+    combine,
+    learn_member_weights,
+    observed_fraction,
+    output_bounds,
+    predict_members,
+)
 from stablemiss.data import MaskedData
+from stablemiss.methods.constant import ConstantPredictor
 from stablemiss.seeding import to_rng
 
 
@@ -53,3 +60,21 @@ def test_the_member_with_the_lower_log_loss_gets_the_weight(n_classes):
 def test_encoded_columns_of_one_group_count_once():
     mask = np.array([[True, False, False, False], [False, True, True, True]])
     assert observed_fraction(mask, np.array([0, 1, 1, 1])).tolist() == [0.5, 0.5]
+
+
+def test_members_predict_at_most_slightly_outside_the_range_of_the_training_targets():
+    """The bounds are those of each output, and wider for small tables."""
+    target = np.column_stack([np.linspace(0, 1, 2500), np.linspace(-100, 100, 2500)])
+    train = MaskedData.of(np.zeros((2500, 1)), np.ones((2500, 1)), target)
+    bounds = output_bounds(train)
+    np.testing.assert_allclose(bounds, [[-0.1, -120], [1.1, 120]])
+    small_low, small_high = output_bounds(train.rows(np.linspace(0, 2499, 25).astype(int)))
+    assert (small_low < bounds[0]).all()
+    assert (small_high > bounds[1]).all()
+    members = {"low": ConstantPredictor(np.array([-5.0, 0])), "high": ConstantPredictor(np.array([0.5, 999]))}
+    predictions = predict_members(members, np.zeros((1, 1)), np.ones((1, 1), dtype=bool), bounds)
+    np.testing.assert_allclose(predictions[:, 0], [[-0.1, 0], [0.5, 120]])
+
+
+def test_classes_have_no_bounds():
+    assert output_bounds(MaskedData.of(np.zeros((3, 1)), np.ones((3, 1)), np.arange(3))) is None

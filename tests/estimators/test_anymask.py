@@ -172,7 +172,7 @@ def test_sets_grow_if_informative_columns_are_missing(classifier):
 def test_the_expected_error_and_the_most_informative_missing_column_are_right(regressor, columns):
     X, y = draw_noisy(2000, seed=4)
     X = hidden(X, columns)
-    explanation = pd.DataFrame(regressor.explain_missing(X))
+    explanation = regressor.explain_missing(X)
     assert len(explanation) == 2000
     assert explanation["error"].mean() == pytest.approx(np.sqrt(MASKS[columns]), rel=0.15)
     assert explanation["error"].mean() == pytest.approx(
@@ -186,6 +186,37 @@ def test_the_expected_error_and_the_most_informative_missing_column_are_right(re
     else:
         assert explanation["most_informative_missing"].isna().all()
         np.testing.assert_array_equal(explanation["error"], explanation["error_if_complete"])
+
+
+def test_the_member_weights_sum_to_one_and_survive_saving(regressor, classifier, two_outputs, tmp_path):
+    for model, n_outputs in ((regressor, 1), (classifier, 1), (two_outputs, 2)):
+        weights = pd.DataFrame(model.member_weights_)
+        assert set(weights.columns) <= {"constant", "mixture", "boosting", "residual boosting", "net"}
+        assert list(weights.index) == ["complete rows", "empty rows"]
+        for row in weights.to_numpy():
+            np.testing.assert_allclose(sum(np.atleast_1d(weight) for weight in row), np.ones(n_outputs))
+        model.save(tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        assert loaded.member_weights_ == model.member_weights_
+        assert loaded.validation_loss_ == model.validation_loss_
+
+
+def test_the_validation_loss_is_an_rmse_in_the_units_of_the_target_or_a_log_loss(
+    regressor, classifier, two_outputs
+):
+    # y = 2a + b + noise of standard deviation ½, with c missing in one row of five; c is not informative.
+    assert regressor.validation_loss_ == pytest.approx(NOISE, rel=0.2)
+    X, y = draw_classes(3000, seed=5)
+    X = X.assign(c=X["c"].where(X.index % 5 > 0))
+    truth = classifier.predict_proba(X)[np.arange(len(y)), np.searchsorted(classifier.classes_, y)]
+    assert classifier.validation_loss_ == pytest.approx(-np.log(truth).mean(), rel=0.25)
+    # The second output is 1000 c.
+    assert 5 < two_outputs.validation_loss_ < 200
+
+
+@pytest.mark.parametrize("attribute", ["member_weights_", "validation_loss_"])
+def test_attributes_are_defined_after_fit_only(attribute):
+    assert not hasattr(AnyMaskRegressor(), attribute)
 
 
 def check_order(explanation):
@@ -207,9 +238,9 @@ def test_observing_more_never_increases_the_error_and_only_missing_columns_are_n
             masked.itertuples(index=False), explanation["most_informative_missing"], strict=True
         ):
             named = row._fields[column] if isinstance(column, int | np.integer) else column
-            assert named is None or np.isnan(getattr(row, named))
-        # most_informative_missing is None only if no column would reduce the error.
-        nothing = np.array([column is None for column in explanation["most_informative_missing"]])
+            assert pd.isna(named) or np.isnan(getattr(row, named))
+        # most_informative_missing is missing only if no column would reduce the error.
+        nothing = explanation["most_informative_missing"].isna().to_numpy()
         np.testing.assert_array_equal(
             explanation["error_if_it_were_observed"][nothing], explanation["error"][nothing]
         )
@@ -221,8 +252,8 @@ def test_columns_are_named_as_in_fit_or_by_position_if_they_have_no_names(regres
     X, y = draw_noisy(200, seed=0)
     from_polars = fast(members=["mixture"]).fit(pl.from_pandas(X), pl.Series(y.to_numpy()))
     row = pl.DataFrame({"c": [0.0, 0.0], "b": [None, None], "a": [None, 1.0]}, schema_overrides={"b": float})
-    assert from_polars.explain_missing(row)["most_informative_missing"].tolist() == ["a", "b"]
-    assert regressor.explain_missing(row)["most_informative_missing"].tolist() == ["a", "b"]
+    for model in (from_polars, regressor):
+        assert model.explain_missing(row)["most_informative_missing"].to_list() == ["a", "b"]
     assert two_outputs.explain_missing([[0.0, None, None], [0.0, 0.0, 0.0]])[
         "most_informative_missing"
     ].tolist() == [
@@ -238,7 +269,7 @@ def test_expected_brier_scores_are_right(classifier):
         explanation = classifier.explain_missing(hidden(X, columns))
         score = ((classifier.predict_proba(hidden(X, columns)) - is_class) ** 2).sum(axis=1).mean()
         assert explanation["error"].mean() == pytest.approx(score, rel=0.25)
-        assert set(explanation["most_informative_missing"]) == {columns[0] if columns else None}
+        assert set(explanation["most_informative_missing"].dropna()) == set(columns[:1])
     # Without information the Brier score of three equal classes is 1 − 3 · (1/3)².
     assert explanation["error"].mean() == pytest.approx(2 / 3, rel=0.15)
 
@@ -258,8 +289,7 @@ def test_intervals_sets_and_explanations_of_a_loaded_model_are_bit_identical(reg
         model.save(tmp_path / "model")
         loaded = load_model(tmp_path / "model")
         np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(model, method)(X))
-        for name, column in model.explain_missing(X).items():
-            np.testing.assert_array_equal(loaded.explain_missing(X)[name], column)
+        pd.testing.assert_frame_equal(loaded.explain_missing(X), model.explain_missing(X), check_exact=True)
 
 
 def test_the_same_seed_gives_the_same_result():
@@ -404,4 +434,4 @@ def test_columns_given_as_a_pandas_index_can_be_saved(tmp_path):
 def test_a_column_that_was_never_observed_is_not_informative():
     X, y = draw(200)
     model = fast(members=["mixture"]).fit(hidden(X, ["c"]), y)
-    assert model.explain_missing(hidden(X, ["c"]))["most_informative_missing"].tolist() == [None] * len(X)
+    assert model.explain_missing(hidden(X, ["c"]))["most_informative_missing"].isna().all()

@@ -110,11 +110,17 @@ DAYS = [date(2024, 1, 1) + timedelta(days=int(day)) for day in range(N)]
 
 @pytest.mark.parametrize(
     "time",
-    [DAYS, [str(day) for day in DAYS], np.array(DAYS, dtype="datetime64[D]"), pd.Series(DAYS), pl.Series(DAYS)],
+    [
+        DAYS,
+        [str(day) for day in DAYS],
+        np.array(DAYS, dtype="datetime64[D]"),
+        pd.Series(DAYS),
+        pl.Series(DAYS),
+    ],
     ids=["dates", "text", "numpy", "pandas", "polars"],
 )
 def test_time_is_read_from_any_container(time):
-    train, valid = split(0.1, time=read_row_labels(time, N, "time"))
+    _, valid = split(0.1, time=read_row_labels(time, N, "time"))
     np.testing.assert_array_equal(valid, np.arange(180, N))
 
 

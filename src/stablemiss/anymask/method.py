@@ -20,7 +20,13 @@ from stablemiss.anymask.importance import feature_importance
 from stablemiss.anymask.members import FitData, fit_members
 from stablemiss.anymask.plan import MAX_MIXTURE_COLUMNS, MEMBERS, MIXTURE, Budget, make_plan
 from stablemiss.anymask.residual_boosting import ResidualBoosting, ResidualBoostingPredictor
-from stablemiss.anymask.stacking import combine, learn_member_weights, observed_fraction, predict_members
+from stablemiss.anymask.stacking import (
+    combine,
+    learn_member_weights,
+    observed_fraction,
+    output_bounds,
+    predict_members,
+)
 from stablemiss.base.method import Method, Predictor
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.boosting import Boosting
@@ -60,6 +66,11 @@ class AnyMaskPredictor(Predictor):
         Calibrated on the combined outputs under many masks.
     error_factors : (2,)
         From `fit_error_factors`; zeros without a mixture.
+    bounds : (2, d_output) or None
+        Lowest and highest prediction of a member; None for classification.
+    validation_loss : (k,)
+        Mean squared error of each encoded output, or the log loss of classes, on the validation rows as
+        given. Slightly optimistic, because stacking used these rows.
     """
 
     def __init__(
@@ -69,15 +80,19 @@ class AnyMaskPredictor(Predictor):
         is_classes: bool,
         calibrator: ConformalCalibrator,
         error_factors: Floats,
+        bounds: Floats | None,
+        validation_loss: Floats,
     ):
         self.members = members
         self.member_weights = member_weights
         self.is_classes = is_classes
         self.calibrator = calibrator
         self.error_factors = error_factors
+        self.bounds = bounds
+        self.validation_loss = validation_loss
 
     def _predict(self, values: Floats, mask: Bools) -> Floats:
-        member_predictions = predict_members(self.members, values, mask, self.is_classes)
+        member_predictions = predict_members(self.members, values, mask, self.bounds)
         fraction = observed_fraction(mask, self.calibrator.groups)
         return combine(member_predictions, fraction, self.member_weights, self.is_classes)
 
@@ -152,6 +167,8 @@ class AnyMaskPredictor(Predictor):
             "is_classes": self.is_classes,
             "calibrator": self.calibrator.state(),
             "error_factors": self.error_factors,
+            "bounds": self.bounds,
+            "validation_loss": self.validation_loss,
         }
 
     @classmethod
@@ -171,6 +188,8 @@ class AnyMaskPredictor(Predictor):
             state["is_classes"],
             ConformalCalibrator.from_state(state["calibrator"]),
             state["error_factors"],
+            state["bounds"],
+            state["validation_loss"],
         )
 
 
@@ -276,10 +295,11 @@ class AnyMask(Method):
 
 def _stack_and_calibrate(members: dict[str, Predictor], data: FitData, rng: Rng) -> AnyMaskPredictor:
     """Learn the member weights and calibrate the combined predictions, on held-out rows under many masks."""
-    is_classes = isinstance(data.task, Classification)
+    bounds = output_bounds(data.train)
+    is_classes = bounds is None
     n_copies = CALIBRATION_COPIES + 1
     calibration = data.augmentation.copies(data.held_out, CALIBRATION_COPIES, rng)
-    predictions = predict_members(members, calibration.values, calibration.mask, is_classes)
+    predictions = predict_members(members, calibration.values, calibration.mask, bounds)
     member_weights = learn_member_weights(predictions, calibration, rng, n_copies)
     # The mixture is always kept: residual boosting starts from it, and explain_missing needs it.
     is_kept = np.array([name == MIXTURE for name in members]) | (
@@ -296,4 +316,12 @@ def _stack_and_calibrate(members: dict[str, Predictor], data: FitData, rng: Rng)
         if isinstance(mixture, EMMixturePredictor)
         else np.zeros(2)
     )
-    return AnyMaskPredictor(kept, member_weights, is_classes, calibrator, factors)
+    loss = _validation_loss(outputs[: len(data.held_out)], data.held_out, data.task)
+    return AnyMaskPredictor(kept, member_weights, is_classes, calibrator, factors, bounds, loss)
+
+
+def _validation_loss(outputs: Floats, rows: MaskedData, task: Task) -> Floats:
+    """Mean squared error of each output, or the log loss, (1,)."""
+    if isinstance(task, Classification):
+        return np.array([task.loss(outputs, rows.target, rows.weight)])
+    return np.average((outputs - rows.target) ** 2, axis=0, weights=rows.weight)

@@ -17,6 +17,11 @@ from stablemiss.seeding import Rng
 # rows in each. Averaging limits the influence of outliers, which can dominate the best weights of a single
 # subset.
 N_SUBSETS, SUBSET_FRACTION = 20, 0.3
+# Members may predict beyond the range of the n training targets by max(0.1, 5 / √n) times the range. The
+# range of a small table is too narrow for new rows: for a linear target with little noise, where
+# extrapolation is most useful, a margin of 0.1 increased the error by 26% with 60 rows and by 2% with 500.
+# This margin increased it by less than 1% with 60 to 500 rows.
+RANGE_MARGIN, SMALL_TABLE_MARGIN = 0.1, 5.0
 
 
 def observed_fraction(mask: Bools, groups: NDArray[np.int64]) -> Floats:
@@ -33,8 +38,28 @@ def observed_fraction(mask: Bools, groups: NDArray[np.int64]) -> Floats:
     return mask[:, first].mean(axis=1)
 
 
-def predict_members(members: dict[str, Predictor], values: Floats, mask: Bools, is_classes: bool) -> Floats:
-    """Prediction of each member, (n_members, n, d_output): outputs, or class probabilities.
+def output_bounds(train: MaskedData) -> Floats | None:
+    """Lowest and highest prediction, (2, d_output), of a member; None for classes.
+
+    The mixture extrapolates linearly and without limit: one cell far outside the range of its column would
+    otherwise dominate the combined prediction.
+
+    Parameters
+    ----------
+    train : MaskedData
+        Training rows. The bounds are slightly wider than the range of their targets.
+    """
+    if train.target.ndim == 1:
+        return None
+    low, high = train.target.min(axis=0), train.target.max(axis=0)
+    margin = max(RANGE_MARGIN, SMALL_TABLE_MARGIN / np.sqrt(len(train))) * (high - low)
+    return np.stack([low - margin, high + margin])
+
+
+def predict_members(
+    members: dict[str, Predictor], values: Floats, mask: Bools, bounds: Floats | None
+) -> Floats:
+    """Prediction of each member, (n_members, n, d_output): outputs within bounds, or class probabilities.
 
     Class probabilities are later averaged rather than their logarithms, because a single member that is
     confident and wrong would dominate a mean of logarithms.
@@ -45,8 +70,8 @@ def predict_members(members: dict[str, Predictor], values: Floats, mask: Bools, 
         Name → fitted predictor. The mixture must precede residual boosting.
     values, mask : (n, d)
         Encoded rows.
-    is_classes : bool
-        Whether the target holds classes.
+    bounds : (2, d_output) or None
+        From `output_bounds`; outputs outside are replaced by the nearer bound. None for classes.
     """
     predictions: dict[str, Floats] = {}
     for name, member in members.items():
@@ -56,7 +81,7 @@ def predict_members(members: dict[str, Predictor], values: Floats, mask: Bools, 
         else:
             predictions[name] = member.predict(values, mask)
     outputs = np.stack(list(predictions.values()))
-    return softmax(outputs, axis=2) if is_classes else outputs
+    return softmax(outputs, axis=2) if bounds is None else outputs.clip(*bounds)
 
 
 def combine(member_predictions: Floats, fraction: Floats, member_weights: Floats, is_classes: bool) -> Floats:

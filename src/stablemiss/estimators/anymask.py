@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import narwhals as nw
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
 from stablemiss.data import Bools, Floats
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing
+from stablemiss.estimators.frames import make_frame
 from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method
 from stablemiss.tasks import Classification, Regression
@@ -56,6 +58,29 @@ class _AnyMaskEstimator(MissingEstimator):
         self.date_features = date_features
         self.verbose = verbose
 
+    @property
+    def member_weights_(self) -> dict[str, dict[str, Any]]:
+        """Weight of each member for complete rows and for rows without any observed value."""
+        check_is_fitted(self)
+        empty, complete = self.predictor_.member_weights
+
+        def plain(weight: Floats) -> float | list[float]:
+            return weight.tolist() if len(weight) > 1 else float(weight[0])
+
+        return {
+            name: {"complete rows": plain(complete[i]), "empty rows": plain(empty[i])}
+            for i, name in enumerate(self.predictor_.members)
+        }
+
+    @property
+    def validation_loss_(self) -> float:
+        """Loss of the combined predictions on the validation rows."""
+        check_is_fitted(self)
+        loss = self.predictor_.validation_loss
+        if isinstance(self.task_, Regression):
+            return float(np.sqrt(np.mean(loss * self.task_.scale**2)))
+        return float(loss[0])
+
     def _make_method(self, columns: Sequence[str] | None) -> Method:
         return AnyMask(
             self.budget,
@@ -72,21 +97,31 @@ class _AnyMaskEstimator(MissingEstimator):
             for position in self.method_.never_missing or ()
         }
 
-    def _explain_missing(self, values: Floats, mask: Bools, weight: Floats) -> dict[str, NDArray]:
-        """The result of `explain_missing`, with weighted sums of the squared errors of the outputs."""
-        groups = self.encoder_.groups
+    def _explain_missing(self, X: Any, values: Floats, mask: Bools) -> Any:
+        """The result of `explain_missing` for the table X and its encoding."""
+        task, groups = self.task_, self.encoder_.groups
+        # Squared errors are averaged over numeric targets in their units, and summed over classes.
+        weight = task.scale**2 / task.d_output if isinstance(task, Regression) else np.ones(task.d_output)
         expected = self.predictor_.expected_error(values, mask, groups, weight)
         error, complete = expected.error[:, 0], expected.error_if_complete[:, 0]
-        columns = getattr(self, "feature_names_in_", np.arange(self.n_features_in_))
+        names = getattr(self, "feature_names_in_", None)
         index = expected.most_informative_missing
-        most_informative = np.array(columns, dtype=object)[np.unique(groups)[index]]
+        most_informative = np.array(range(self.n_features_in_) if names is None else names, dtype=object)
+        most_informative = most_informative[np.unique(groups)[index]]
         most_informative[index < 0] = None
-        return {
-            "error": error,
-            "error_if_complete": complete,
-            "most_informative_missing": most_informative,
-            "error_if_it_were_observed": np.maximum(error - expected.gain.max(axis=1), complete),
-        }
+        to_error = np.sqrt if isinstance(task, Regression) else np.asarray
+        return make_frame(
+            {
+                "error": to_error(error),
+                "error_if_complete": to_error(complete),
+                "most_informative_missing": most_informative,
+                "error_if_it_were_observed": to_error(
+                    np.maximum(error - expected.gain.max(axis=1), complete)
+                ),
+            },
+            {"most_informative_missing": nw.Int64 if names is None else nw.String},
+            like=X,
+        )
 
 
 class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
@@ -147,6 +182,17 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         Names of these columns. Defined only if all column names are strings.
     n_outputs_ : int
         Number of targets.
+    member_weights_ : dict
+        Member name → {"complete rows": weight, "empty rows": weight}: the weight of the member in the
+        prediction of rows without missing values, and of rows in which everything is missing. In between,
+        weights change linearly with the share of the columns that are observed. The weights of all members
+        sum to one. For several targets, each weight is a list with one number per target. Members:
+        "mixture", "boosting", "residual boosting" (trees fitted to the residuals of the mixture), "net"
+        ("net 1", … if there are several) and "constant"; members with weights below 0.03 are left out.
+    validation_loss_ : float
+        RMSE of the predictions, over all targets and in their units, on the held-out rows with their own
+        missing values, without further masks. Slightly optimistic, because the members' weights were fitted
+        on these rows.
 
     See Also
     --------
@@ -199,7 +245,7 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
         return np.stack(decoded, axis=-1)
 
-    def explain_missing(self, X: Any) -> dict[str, NDArray]:
+    def explain_missing(self, X: Any) -> Any:
         """For each row, the expected error and the missing column that would reduce it most.
 
         Parameters
@@ -209,7 +255,8 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
 
         Returns
         -------
-        dict of (n,) arrays, which can be passed to ``pandas.DataFrame``
+        data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
+        and lists in the first of these libraries that is installed
             "error": expected RMSE of the prediction (over all outputs, in the target's units).
             "error_if_complete": the same if nothing were missing.
             "most_informative_missing": the missing column whose value would reduce the error most, by name
@@ -225,12 +272,7 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         [0, 1]
         """
         values, mask = self._encode(X)
-        assert isinstance(self.task_, Regression)
-        explanation = self._explain_missing(values, mask, self.task_.scale**2 / self.n_outputs_)
-        return {
-            name: column if name == "most_informative_missing" else np.sqrt(column)
-            for name, column in explanation.items()
-        }
+        return self._explain_missing(X, values, mask)
 
 
 class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
@@ -290,6 +332,15 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
         Names of these columns. Defined only if all column names are strings.
+    member_weights_ : dict
+        Member name → {"complete rows": weight, "empty rows": weight}: the weight of the member in the
+        prediction of rows without missing values, and of rows in which everything is missing. In between,
+        weights change linearly with the share of the columns that are observed. The weights of all members
+        sum to one. Members: "mixture", "boosting", "net" ("net 1", … if there are several) and "constant";
+        members with weights below 0.03 are left out.
+    validation_loss_ : float
+        Log loss of the class probabilities on the held-out rows with their own missing values, without
+        further masks. Slightly optimistic, because the members' weights were fitted on these rows.
 
     See Also
     --------
@@ -338,7 +389,7 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         assert isinstance(self.task_, Classification)
         return self.predictor_.predict_set(values, mask, self.task_, coverage)
 
-    def explain_missing(self, X: Any) -> dict[str, NDArray]:
+    def explain_missing(self, X: Any) -> Any:
         """For each row, the expected error and the missing column that would reduce it most.
 
         Errors are Brier scores, summed over the classes: 0 for a certain and correct prediction, 2 for a
@@ -351,7 +402,8 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
 
         Returns
         -------
-        dict of (n,) arrays, which can be passed to ``pandas.DataFrame``
+        data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
+        and lists in the first of these libraries that is installed
             "error": expected Brier score of the probabilities.
             "error_if_complete": the same if nothing were missing.
             "most_informative_missing": the missing column whose value would reduce the error most, by name
@@ -359,7 +411,7 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
             "error_if_it_were_observed": expected Brier score if only that column were observed in addition.
         """
         values, mask = self._encode(X)
-        return self._explain_missing(values, mask, np.ones(len(self.classes_)))
+        return self._explain_missing(X, values, mask)
 
 
 def _positions(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -234,7 +235,9 @@ class GaussianMixture:
     def n_components(self) -> int:
         return len(self.weights)
 
+    @cached_property
     def components(self) -> Components:
+        """The factorised parameters, kept for later calls: one row costs about as much as factorising."""
         return Components(*map(torch.from_numpy, (np.log(self.weights), self.means, self.covariances)))
 
     def evaluate(
@@ -275,7 +278,7 @@ class GaussianMixture:
                 results[rows] = function(posterior).numpy()
 
         with ThreadWorkers() as workers:
-            components = self.components()
+            components = self.components
             workers.map(patterns.blocks(self.n_components * numbers_per_cell), process)
         return results
 
