@@ -15,6 +15,8 @@ _MODULES = {
     "MissingClassifier": "stablemiss.estimators",
     "StableMissRegressor": "stablemiss.estimators",
     "StableMissClassifier": "stablemiss.estimators",
+    "OutOfRangeWarning": "stablemiss.estimators",
+    "UnknownCategoryWarning": "stablemiss.estimators",
     "UnseenMissingWarning": "stablemiss.estimators",
     "load_model": "stablemiss.estimators",
 }
@@ -24,8 +26,10 @@ __all__ = [
     "AnyMaskRegressor",
     "MissingClassifier",
     "MissingRegressor",
+    "OutOfRangeWarning",
     "StableMissClassifier",
     "StableMissRegressor",
+    "UnknownCategoryWarning",
     "UnseenMissingWarning",
     "load_model",
 ]
@@ -36,8 +40,10 @@ if TYPE_CHECKING:
         AnyMaskRegressor,
         MissingClassifier,
         MissingRegressor,
+        OutOfRangeWarning,
         StableMissClassifier,
         StableMissRegressor,
+        UnknownCategoryWarning,
         UnseenMissingWarning,
         load_model,
     )

@@ -1,10 +1,10 @@
-"""Detection of numbers and dates in strings."""
+"""Detection of numbers and dates in strings, and enumerations in messages."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # Numeric dates such as 31/12/2020 or 2020.12.31, optionally followed by a time. (ISO dates such as
 # 2020-12-31 are already parsed by pyarrow.)
@@ -70,3 +70,26 @@ def first_date_entry(entries: Iterable[str]) -> str | None:
     """
     entries = list(dict.fromkeys(entries))
     return entries[0] if entries and all(DATE.fullmatch(entry.strip()) for entry in entries) else None
+
+
+def count(n: int, noun: str) -> str:
+    """Number and noun, in the plural unless `n` is 1.
+
+    Examples
+    --------
+    >>> count(1, "row"), count(3, "row")
+    ('1 row', '3 rows')
+    """
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def quoted(names: Sequence[str], limit: int = 8) -> str:
+    """Enumerate names in quotation marks, at most `limit` of them.
+
+    Examples
+    --------
+    >>> quoted(["a", "b", "c"], limit=2)
+    "'a', 'b' and 1 more"
+    """
+    shown = ", ".join(repr(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

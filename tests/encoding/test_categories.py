@@ -26,6 +26,14 @@ def test_missing_and_unknown_categories_are_encoded_as_nan() -> None:
     np.testing.assert_array_equal(encoded[:, 0], [np.nan, np.nan, np.nan, 1.0])
 
 
+def test_missing_and_unknown_entries_have_different_codes() -> None:
+    encoder = CategoryEncoder.one_hot(["a", "b"])
+    codes = encoder.codes(strings("b", None, "c", "a", ""))
+    missing, unknown = encoder.missing_code, encoder.unknown_code
+    assert codes.tolist() == [1, missing, unknown, 0, unknown]
+    assert len({0, 1, missing, unknown}) == 4
+
+
 def test_arrays_are_returned_even_if_scikit_learn_is_set_to_return_data_frames() -> None:
     with sklearn.config_context(transform_output="pandas"):
         sample = strings("a", "b", "c", "a")

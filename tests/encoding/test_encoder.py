@@ -93,7 +93,7 @@ def test_observed_training_values_have_mean_zero_and_standard_deviation_one(seed
     frame = make_frame(seed, n_rows=200)
     rows = np.random.default_rng(seed).permutation(200)[:150]
     encoder, *_ = fit(frame, rows)
-    values, mask = encoder.transform(read_table(frame.iloc[rows]))
+    values, mask, *_ = encoder.transform(read_table(frame.iloc[rows]))
     for column, observed in zip(values.T, mask.T, strict=True):
         np.testing.assert_allclose([column[observed].mean(), column[observed].std()], [0, 1], atol=1e-9)
 
@@ -119,7 +119,7 @@ def test_the_encoder_is_fitted_on_the_training_rows_only(seed: int) -> None:
 def test_fit_transform_differs_from_transform_only_in_target_means_of_training_rows() -> None:
     frame, rows = make_frame(0), np.arange(40)
     encoder, values, mask = fit(frame, rows)
-    new_values, new_mask = encoder.transform(read_table(frame))
+    new_values, new_mask, *_ = encoder.transform(read_table(frame))
     np.testing.assert_array_equal(mask, new_mask)
     is_mean = encoder.groups == 5
     np.testing.assert_array_equal(values[:, ~is_mean], new_values[:, ~is_mean])
@@ -186,7 +186,7 @@ def test_a_column_never_observed_in_training_always_counts_as_missing(later: lis
     frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "empty": [None, None, None]})
     encoder, values, _ = fit(frame)
     assert values.shape == (3, 2)
-    new_values, mask = encoder.transform(read_table(pd.DataFrame({"x": [2.0], "empty": later})))
+    new_values, mask, *_ = encoder.transform(read_table(pd.DataFrame({"x": [2.0], "empty": later})))
     assert mask.tolist() == [[True, False]]
     assert (new_values == 0.0).all()
 
@@ -206,10 +206,10 @@ def test_a_column_may_be_all_missing_in_new_rows(empty: Any) -> None:
     encoder, *_ = fit(frame)
     for name in frame:
         without = frame.assign(**{str(name): pd.Series([empty] * len(frame), dtype=object)})
-        _, mask = encoder.transform(read_table(without))
+        _, mask, *_ = encoder.transform(read_table(without))
         assert not mask[:, encoder.groups == frame.columns.get_loc(name)].any()
     all_missing = pl.DataFrame({name: [None, None] for name in frame})
-    values, mask = encoder.transform(read_table(all_missing))
+    values, mask, *_ = encoder.transform(read_table(all_missing))
     assert not mask.any()
     assert (values == 0).all()
 
@@ -257,21 +257,28 @@ def test_an_encoder_restored_from_its_state_gives_identical_values(seed: int, n_
     np.testing.assert_array_equal(restored.ever_missing, encoder.ever_missing)
 
 
-def test_unseen_missing_names_columns_that_were_complete_in_training() -> None:
-    """Absent columns and unknown categories count as missing too."""
+def test_unseen_missing_counts_rows_of_columns_that_were_complete_in_training() -> None:
+    """Absent columns count as missing, unknown categories do not: they are described separately."""
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.nan], "c": ["x", "y"], "d": [1, 2]})
     encoder, *_ = fit(frame)
     now = pd.DataFrame({"a": [np.nan, 1.0], "b": [np.nan, 1.0], "c": ["never seen", "x"], "d": [1, 2]})
 
-    def unseen(encoder: TableEncoder, X: Any) -> list[str]:
-        _, mask = encoder.transform(read_table(X), allow_missing_columns=True)
-        return encoder.unseen_missing(mask)
+    def unseen(encoder: TableEncoder, X: Any) -> dict[str, int]:
+        return encoder.unseen_missing(encoder.transform(read_table(X), allow_missing_columns=True))
 
-    assert unseen(encoder, frame) == []
-    assert unseen(encoder, now) == ["a", "c"]
-    assert unseen(encoder, now.assign(c="x")) == ["a"]
-    assert unseen(encoder, now.assign(c=None).drop(columns="d")) == ["a", "c", "d"]
-    assert unseen(fit(np.array([[1.0, 2.0], [3.0, 4.0]]))[0], [[1.0, None]]) == ["column 1"]
+    assert unseen(encoder, frame) == {}
+    assert unseen(encoder, now) == {"a": 1}
+    assert unseen(encoder, now.assign(c=["never seen", None])) == {"a": 1, "c": 1}
+    assert unseen(encoder, now.assign(c=None).drop(columns="d")) == {"a": 1, "c": 2, "d": 2}
+    assert unseen(fit(np.array([[1.0, 2.0], [3.0, 4.0]]))[0], [[1.0, None]]) == {"column 1": 1}
+
+
+def test_unknown_categories_are_described_with_the_number_of_rows() -> None:
+    encoder, *_ = fit(pd.DataFrame({"c": ["x", "y", None], "d": ["x", "y", "x"]}))
+    new = pd.DataFrame({"c": ["p", "q", "p", "x", None], "d": ["x"] * 5})
+    (unknown,) = encoder.transform(read_table(new)).unknown
+    assert (unknown.column, unknown.entries, unknown.n_rows) == (0, ("p", "q"), 3)
+    assert str(unknown) == "'c' has 'p', 'q' in 3 rows"
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -1.7e308])
@@ -279,7 +286,7 @@ def test_a_column_that_was_constant_in_training_is_always_encoded_as_zero(consta
     encoder, *_ = fit(np.full((1000, 1), constant))
     restored = TableEncoder.from_state(encoder.state())
     for fitted in (encoder, restored):
-        values, mask = fitted.transform(read_table([[constant], [1e4], [1.7e308], [None]]))
+        values, mask, *_ = fitted.transform(read_table([[constant], [1e4], [1.7e308], [None]]))
         assert values.tolist() == [[0.0]] * 4
         assert mask.tolist() == [[True], [True], [True], [False]]
 

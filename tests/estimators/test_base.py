@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from stablemiss import MissingClassifier, MissingRegressor
-from stablemiss.estimators import UnseenMissingWarning, load_model
+from stablemiss.estimators import UnknownCategoryWarning, UnseenMissingWarning, load_model
 from stablemiss.methods import METHODS, OLS, Boosting, Method
 from stablemiss.progress import ProgressBar
 from stablemiss.seeding import to_rng
@@ -48,7 +48,7 @@ def test_one_warning_per_call_names_the_columns_and_points_at_the_caller(model, 
     assert len(caught) == 1
     assert caught[0].filename == __file__
     message = str(caught[0].message)
-    assert "never missing when MissingRegressor was fitted: 'age'." in message
+    assert "never missing when MissingRegressor was fitted: 'age' (2 rows)." in message
     assert 'on_unseen_missing="ignore"' in message
     with pytest.warns(UnseenMissingWarning):
         model.predict(without_age)
@@ -137,12 +137,27 @@ def test_missing_values_of_a_row_of_weight_zero_do_not_count_as_seen():
         model.predict(X)
 
 
-def test_unknown_categories_count_as_missing():
+def test_unknown_categories_and_missing_values_are_separate_warnings():
     X, y = draw()
     X["town"] = X["town"].fillna("here")
-    model = MissingRegressor(method="ols", on_unseen_missing="raise").fit(X, y)
-    with pytest.raises(ValueError, match=r"categories unknown, in columns .*'town'"):
-        model.predict(X.assign(town="nowhere"))
+    model = MissingRegressor(method="ols", random_state=0).fit(X, y)
+    new = X.assign(town=["nowhere", "elsewhere", None] + ["here"] * 77)
+    with pytest.warns(UnseenMissingWarning) as caught:
+        prediction = model.predict(new)
+    messages = {warning.category: str(warning.message) for warning in caught}
+    assert set(messages) == {UnseenMissingWarning, UnknownCategoryWarning}
+    assert "'town' (1 row)" in messages[UnseenMissingWarning]
+    assert "'town' has 'nowhere', 'elsewhere' in 2 rows" in messages[UnknownCategoryWarning]
+    assert {warning.filename for warning in caught} == {__file__}
+    with pytest.raises(ValueError, match=r"Unknown categories.*'nowhere'"):
+        model.set_params(on_unseen_missing="raise").predict(X.assign(town="nowhere"))
+    missing = X.assign(town=[None] * 3 + ["here"] * 77)
+    np.testing.assert_array_equal(prediction, model.set_params(on_unseen_missing="ignore").predict(missing))
+
+
+def test_unknown_categories_warn_even_if_the_column_had_missing_values_in_training(model):
+    with pytest.warns(UnknownCategoryWarning, match="'town' has 'nowhere' in 80 rows"):
+        model.predict(draw(seed=1)[0].assign(town="nowhere"))
 
 
 @pytest.mark.parametrize("name", ["ols", "boosting", "em_mixture"])

@@ -1,6 +1,6 @@
 """Reads tables and encodes them as numeric values and a mask. Encoded values contain no NaN."""
 
-from stablemiss.encoding.encoder import TableEncoder
+from stablemiss.encoding.encoder import Encoded, OnOutOfRange, TableEncoder
 from stablemiss.encoding.table import Table, read_table
 
-__all__ = ["Table", "TableEncoder", "read_table"]
+__all__ = ["Encoded", "OnOutOfRange", "Table", "TableEncoder", "read_table"]

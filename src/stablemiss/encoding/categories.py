@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
-from sklearn.preprocessing import OrdinalEncoder, TargetEncoder
+from sklearn.preprocessing import TargetEncoder
 
 from stablemiss.data import Floats
 from stablemiss.seeding import Rng, draw_seed
@@ -17,7 +17,7 @@ class CategoryEncoder:
     Parameters
     ----------
     categories : list of str
-        Categories seen in training; any other string counts as missing.
+        Categories seen in training; any other string is unknown and counts as missing.
     embedding : (n_categories, k) float64
         Numbers that represent each category: a one-hot code, or target means.
 
@@ -35,15 +35,25 @@ class CategoryEncoder:
     def __init__(self, categories: list[str], embedding: Floats):
         self.categories = list(categories)
         self.embedding = np.asarray(embedding, dtype=np.float64)
-        as_column = np.array(self.categories, dtype=object)[:, None]
-        self._ordinal = OrdinalEncoder(
-            categories=[as_column[:, 0]],
-            handle_unknown="use_encoded_value",
-            unknown_value=np.nan,
-            encoded_missing_value=np.nan,
-        ).fit(as_column)
-        # Return arrays even if scikit-learn is configured globally to return data frames.
-        self._ordinal.set_output(transform="default")
+        # A dictionary is faster than scikit-learn's OrdinalEncoder, most of all for a single row.
+        self._codes: dict[str | None, int] = {category: k for k, category in enumerate(self.categories)}
+        self._codes[None] = self.missing_code
+        self._embedding = np.vstack([self.embedding, np.full((2, self.embedding.shape[1]), np.nan)])
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns, k."""
+        return self.embedding.shape[1]
+
+    @property
+    def missing_code(self) -> int:
+        """The code of missing entries, after those of all categories."""
+        return len(self.categories)
+
+    @property
+    def unknown_code(self) -> int:
+        """The code of entries that are not among the categories."""
+        return len(self.categories) + 1
 
     @classmethod
     def one_hot(cls, categories: list[str]) -> CategoryEncoder:
@@ -51,15 +61,18 @@ class CategoryEncoder:
         code = np.eye(len(categories))
         return cls(categories, code[:, 1:] if len(categories) == 2 else code)
 
-    def codes(self, column: NDArray) -> Floats:
-        """Index of each entry among the categories, (n,); NaN if missing or unknown."""
-        return self._ordinal.transform(column[:, None])[:, 0]
+    def codes(self, column: NDArray) -> NDArray[np.int64]:
+        """Index of each entry among the categories, (n,), or `missing_code` or `unknown_code`."""
+        code_of, unknown = self._codes.get, self.unknown_code
+        return np.array([code_of(entry, unknown) for entry in column.tolist()], dtype=np.int64)
 
     def encode(self, column: NDArray) -> Floats:
         """Numbers that represent each entry, (n, k); NaN if missing or unknown."""
-        codes = self.codes(column)
-        with_missing = np.vstack([self.embedding, np.full(self.embedding.shape[1], np.nan)])
-        return with_missing[np.where(np.isnan(codes), len(self.categories), codes).astype(np.int64)]
+        return self.embed(self.codes(column))
+
+    def embed(self, codes: NDArray[np.int64]) -> Floats:
+        """Numbers that represent each code, (n, k); NaN if missing or unknown."""
+        return self._embedding[codes]
 
 
 def fit_target_encoding(
@@ -93,18 +106,18 @@ def fit_target_encoding(
     --------
     CategoryEncoder.one_hot : Encoding of columns with few categories.
     """
-    codes = CategoryEncoder(categories, np.zeros((len(categories), 1))).codes(column)[:, None]
-    observed = np.flatnonzero(~np.isnan(codes[:, 0]))
-    codes, outputs = codes[observed], outputs[observed]
+    all_codes = CategoryEncoder(categories, np.zeros((len(categories), 1))).codes(column)
+    observed = np.flatnonzero(all_codes < len(categories))
+    codes, outputs = all_codes[observed, None].astype(np.float64), outputs[observed]
     encoder = TargetEncoder(target_type="continuous", smooth=smoothing).set_output(transform="default")
     folds = KFold(min(5, len(observed)), shuffle=True, random_state=draw_seed(rng))
 
     cross_fitted = np.full((len(column), outputs.shape[1]), np.nan)
     embedding = np.empty((len(categories), outputs.shape[1]))
-    all_codes = np.arange(len(categories), dtype=np.float64)[:, None]
+    every_code = np.arange(len(categories), dtype=np.float64)[:, None]
     for k, output in enumerate(outputs.T):
         for train, test in folds.split(codes):
             encoder.fit(codes[train], output[train])
             cross_fitted[observed[test], k] = encoder.transform(codes[test])[:, 0]
-        embedding[:, k] = encoder.fit(codes, output).transform(all_codes)[:, 0]
+        embedding[:, k] = encoder.fit(codes, output).transform(every_code)[:, 0]
     return CategoryEncoder(categories, embedding), cross_fitted

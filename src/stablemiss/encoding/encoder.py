@@ -4,23 +4,86 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.data import Bools, Floats, centre_and_scale, missing_cells
+from stablemiss.data import Bools, Floats, centre_and_scale, zero_where_missing
 from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
-from stablemiss.encoding.table import Table, describe_column
+from stablemiss.encoding.ranges import OutOfRange, Ranges
+from stablemiss.encoding.table import Table, describe_column, missing_entries
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
-from stablemiss.text import non_numeric_entry
+from stablemiss.text import count, non_numeric_entry, quoted
 
 NUMBERS, CATEGORIES, NEVER_OBSERVED = "numbers", "categories", "never observed"
 
-# No value among n training rows is more than sqrt(n - 1) standard deviations from their mean, so clipping
-# affects only values far outside the training range. It keeps them and their squares finite in float32.
+# What happens to numbers far outside the range of the training rows.
+OnOutOfRange = Literal["clip", "missing", "raise"]
+
+# The limits of a column with values near the largest float64 may be further from its mean than any float64.
+# This bound is far beyond all other limits, and keeps such values and their squares finite in float32.
 _MAX_DEVIATION = 1e6
+
+
+@dataclass(frozen=True)
+class UnknownCategories:
+    """Categories of one column that did not occur in training, for messages.
+
+    Attributes
+    ----------
+    column : int
+        Position of the input column.
+    label : str
+        The column as named in messages.
+    entries : tuple of str
+        The distinct unknown categories.
+    n_rows : int
+        Number of rows with unknown categories.
+    """
+
+    column: int
+    label: str
+    entries: tuple[str, ...]
+    n_rows: int
+
+    def __str__(self) -> str:
+        return f"{self.label} has {quoted(self.entries, 3)} in {count(self.n_rows, 'row')}"
+
+
+class Encoded(NamedTuple):
+    """Encoded rows, and which of their values were unusual.
+
+    Attributes
+    ----------
+    values : (n, d) float64
+        Standardised, exactly zero where missing.
+    mask : (n, d) bool
+        True = observed.
+    out_of_range : (n, d) bool
+        True for all encoded columns of an input column whose value was far outside the range in training.
+        Such values were clipped, or count as missing.
+    exceeded : tuple of OutOfRange
+        Description of these values, one per input column.
+    unknown : tuple of UnknownCategories
+        Categories that did not occur in training, one per input column. They count as missing.
+    """
+
+    values: Floats
+    mask: Bools
+    out_of_range: Bools
+    exceeded: tuple[OutOfRange, ...] = ()
+    unknown: tuple[UnknownCategories, ...] = ()
+
+    def without_out_of_range(self) -> tuple[NDArray[np.int64], Floats, Bools]:
+        """The rows with observed values out of range, if these values were missing: index, values, mask."""
+        hidden = self.mask & self.out_of_range
+        rows = np.flatnonzero(hidden.any(axis=1))
+        mask = (self.mask & ~hidden)[rows]
+        return rows, zero_where_missing(self.values[rows], mask), mask
 
 
 class TableEncoder:
@@ -29,8 +92,8 @@ class TableEncoder:
     Every encoded column is centred and scaled by its observed values in the training rows, including the
     columns of a one-hot encoding. Missing values are filled with zero, which then means "average". A column
     that was constant in training is always encoded as zero, because the effect of other values is unknown. A
-    column that was never observed in training counts as missing in new rows too. Values are clipped at a
-    million standard deviations.
+    column that was never observed in training counts as missing in new rows too. New numbers far outside the
+    range of the training rows are clipped near it, count as missing, or raise an error; see `transform`.
 
     Parameters
     ----------
@@ -73,8 +136,9 @@ class TableEncoder:
     ... )
     >>> values.tolist()
     [[-1.0, -1.0], [1.0, 1.0], [0.0, -1.0], [-1.0, 1.0], [1.0, 0.0]]
-    >>> encoder.transform(read_table([[5.0, "never seen"]]))
-    (array([[3., 0.]]), array([[ True, False]]))
+    >>> new = encoder.transform(read_table([[5.0, "never seen"]]))
+    >>> new.values.tolist(), new.mask.tolist()
+    ([[3.0, 0.0]], [[True, False]])
     """
 
     n_features: int
@@ -118,45 +182,49 @@ class TableEncoder:
         """
         self.n_features, self.names = len(table.columns), table.names
         self.labels, self.is_numbered = table.labels, table.is_numbered
-        self.ever_missing = np.array([missing_cells(column).any() for column in table.columns])
-        self.kinds = [_kind(column, rows) for column in table.columns]
+        self.ever_missing = np.array([missing_entries(column).any() for column in table.columns])
+        self.kinds = [self._find_kind(j, column, rows) for j, column in enumerate(table.columns)]
         self._categories: dict[int, CategoryEncoder] = {}
         cross_fitted: dict[int, Floats] = {}
-        centres: list[Floats] = []
-        scales: list[Floats] = []
         for j, column in enumerate(table.columns):
-            numbers = np.empty((0, 1))
-            if self.kinds[j] == NUMBERS:
-                numbers = column[rows, None]
-            elif self.kinds[j] == CATEGORIES:
+            if self.kinds[j] == CATEGORIES:
                 sample = column[rows]
-                categories = sorted(set(sample) - {None})
+                categories = sorted(set(sample.tolist()) - {None})
                 if len(categories) <= self.max_one_hot:
                     self._categories[j] = CategoryEncoder.one_hot(categories)
                 else:
                     self._warn_non_numeric(j, sample)
-                    outputs = _outputs(target[rows], task)
                     self._categories[j], cross_fitted[j] = fit_target_encoding(
-                        categories, sample, outputs, rng
+                        categories, sample, _outputs(target[rows], task), rng
                     )
-                numbers = self._categories[j].encode(sample)
-            centre, scale = centre_and_scale(numbers)
-            centres.append(centre)
-            scales.append(scale)
-        self.groups = np.repeat(np.arange(self.n_features), [len(scale) for scale in scales])
-        self._mean, self._scale = np.concatenate(centres), np.concatenate(scales)
+        widths = [self._categories[j].width if j in self._categories else 1 for j in range(self.n_features)]
+        self._set_groups(np.repeat(np.arange(self.n_features), widths))
 
-        values = self._to_numbers(table.columns, table.n_rows)
+        values, _ = self._to_numbers(table.columns, table.n_rows)
+        # One column at a time, because a copy of all training rows would need too much memory.
+        self._mean, self._scale = (
+            np.concatenate(parts)
+            for parts in zip(*(centre_and_scale(column[rows, None]) for column in values.T), strict=True)
+        )
+        is_number = np.array([self.kinds[j] == NUMBERS for j in self.groups])
+        self._ranges = Ranges.of(values, rows, is_number & np.isfinite(self._scale))
         # The scale is that of the target means used for new rows. The cross-fitted means of the training
         # rows can be almost equal (for an identifier, where no category occurs twice), and dividing by their
         # standard deviation would give new rows huge values.
         for j, numbers in cross_fitted.items():
-            values[rows, self._encoded_columns(j)] = numbers
+            values[rows, self._slices[j]] = numbers
+        # Only validation rows can exceed the limits.
+        np.clip(values, self._ranges.lower, self._ranges.upper, out=values)
         return self._standardise(values)
 
     def transform(
-        self, table: Table, *, allow_missing_columns: bool = False, estimator_name: str = "the model"
-    ) -> tuple[Floats, Bools]:
+        self,
+        table: Table,
+        *,
+        allow_missing_columns: bool = False,
+        on_out_of_range: OnOutOfRange = "clip",
+        estimator_name: str = "the model",
+    ) -> Encoded:
         """Encode new rows as in training. Unknown categories count as missing.
 
         Parameters
@@ -166,35 +234,50 @@ class TableEncoder:
             has no labels, or if the labels differ and those of one table are just 0, 1, …
         allow_missing_columns : bool, default=False
             If True, absent columns count as missing in every row. If False, they raise an error.
+        on_out_of_range : "clip", "missing" or "raise", default="clip"
+            What happens to numbers far outside the range in training (see `Ranges`): "clip" moves them to the
+            limit, "missing" makes them missing, "raise" raises ValueError.
         estimator_name : str, default="the model"
             Name of the estimator, for error messages.
-
-        Returns
-        -------
-        values : (n, d) float64
-            Standardised, exactly zero where missing.
-        mask : (n, d) bool
-            True = observed.
         """
         columns = self._match(table, allow_missing_columns, estimator_name)
-        for j, column in enumerate(columns):
-            self._check_kind(j, column)
-        return self._standardise(self._to_numbers(columns, table.n_rows))
+        numbers, unknown = self._to_numbers(columns, table.n_rows)
+        beyond = self._ranges.beyond(numbers)
+        exceeded: tuple[OutOfRange, ...] = ()
+        if beyond.any():
+            exceeded = self._describe_beyond(numbers, beyond)
+            if on_out_of_range == "raise":
+                raise ValueError(
+                    f"Values are far outside the range in training: {listed(exceeded)}. Correct them, or set "
+                    'on_out_of_range="clip" to move them to the limit of the range or '
+                    'on_out_of_range="missing" to treat them as missing.'
+                )
+            beyond = self._whole_columns(beyond)
+            if on_out_of_range == "missing":
+                numbers[beyond] = np.nan
+            np.clip(numbers, self._ranges.lower, self._ranges.upper, out=numbers)
+        values, mask = self._standardise(numbers)
+        return Encoded(values, mask, beyond, exceeded, unknown)
 
-    def unseen_missing(self, mask: Bools) -> list[str]:
-        """Names of columns that were never missing in training but are missing in some rows of `mask`.
+    def unseen_missing(self, encoded: Encoded) -> dict[str, int]:
+        """Columns that were never missing in training but are missing now, with the number of rows.
 
-        Parameters
-        ----------
-        mask : (n, d) bool
-            From `transform`. Absent columns and unknown categories count as missing.
+        Absent columns count as missing. Unknown categories and values out of range do not, because `encoded`
+        describes them separately.
         """
-        missing_now = np.unique(self.groups[~mask.all(axis=0)])
-        return [
-            f"column {j}" if self.names is None else self.names[j]
-            for j in missing_now
-            if not self.ever_missing[j]
-        ]
+        if encoded.mask.all():
+            return {}
+        n_missing = (~encoded.mask & ~encoded.out_of_range)[:, self._first].sum(axis=0)
+        for unknown in encoded.unknown:
+            n_missing[unknown.column] -= unknown.n_rows
+        return {
+            self.column_name(int(j)): int(n_missing[j])
+            for j in np.flatnonzero((n_missing > 0) & ~self.ever_missing)
+        }
+
+    def column_name(self, j: int) -> str:
+        """Name of an input column in messages: "column 3" if the table has no names."""
+        return f"column {j}" if self.names is None else self.names[j]
 
     def state(self) -> dict[str, Any]:
         """Arrays, strings and numbers from which `from_state` recreates the encoder."""
@@ -208,6 +291,7 @@ class TableEncoder:
             "ever_missing": self.ever_missing,
             "mean": self._mean,
             "scale": self._scale,
+            "ranges": self._ranges.state(),
             "categories": {str(j): encoder.categories for j, encoder in self._categories.items()},
             "embedding": {str(j): encoder.embedding for j, encoder in self._categories.items()},
         }
@@ -221,10 +305,13 @@ class TableEncoder:
         encoder.is_numbered = bool(state["is_numbered"])
         encoder.kinds = list(state["kinds"])
         encoder.n_features = len(encoder.kinds)
-        encoder.groups = np.asarray(state["groups"], dtype=np.int64)
+        encoder._set_groups(np.asarray(state["groups"], dtype=np.int64))
         encoder.ever_missing = np.asarray(state["ever_missing"], dtype=bool)
         encoder._mean = np.asarray(state["mean"], dtype=np.float64)
         encoder._scale = np.asarray(state["scale"], dtype=np.float64)
+        encoder._ranges = Ranges(
+            **{name: np.asarray(end, dtype=np.float64) for name, end in state["ranges"].items()}
+        )
         encoder._categories = {
             j: CategoryEncoder(state["categories"][str(j)], state["embedding"][str(j)])
             for j, kind in enumerate(encoder.kinds)
@@ -249,8 +336,8 @@ class TableEncoder:
         column_of = dict(zip(table.labels, table.columns, strict=True))
         absent = [label for label in self.labels if label not in column_of]
         if unexpected or (absent and not allow_missing_columns):
-            problems = [f"not in the training table: {_quoted(unexpected)}"] * bool(unexpected)
-            problems += [f"in the training table but absent now: {_quoted(absent)}"] * bool(absent)
+            problems = [f"not in the training table: {quoted(unexpected)}"] * bool(unexpected)
+            problems += [f"in the training table but absent now: {quoted(absent)}"] * bool(absent)
             raise ValueError(
                 f"The columns of X are not those that {estimator_name} was fitted with "
                 f"({'; '.join(problems)}). Give renamed columns the names they had in training, and drop "
@@ -259,27 +346,30 @@ class TableEncoder:
             )
         return [column_of.get(label) for label in self.labels]
 
-    def _check_kind(self, j: int, column: NDArray | None) -> None:
-        """Raise ValueError if a numeric column became categorical or vice versa.
+    def _find_kind(self, j: int, column: NDArray, rows: NDArray[np.integer]) -> str:
+        """Type of a column in the training rows."""
+        if missing_entries(column[rows]).all():
+            return NEVER_OBSERVED
+        if column.dtype.kind == "M":
+            raise TypeError(_dates_message(describe_column(self.labels, j), column))
+        return CATEGORIES if column.dtype == object else NUMBERS
 
-        A column in which all values are missing is accepted as either.
+    def _check_kind(self, j: int, column: NDArray) -> None:
+        """Raise ValueError if a column has another type than in training.
+
+        A column in which all values are missing is accepted.
         """
-        if column is None or self.kinds[j] == NEVER_OBSERVED:
+        missing = missing_entries(column)
+        if missing.all():
             return
-        is_category = column.dtype == object
-        if is_category == (self.kinds[j] == CATEGORIES) or missing_cells(column).all():
-            return
-        label, example = describe_column(self.names, j), column[~missing_cells(column)][0]
-        if is_category:
-            raise ValueError(
-                f"Numbers were expected in {label}, as in training, but it contains strings such as "
-                f"{example!r}. Convert the column to numbers, with NaN for other entries, or refit with a "
-                "categorical column."
-            )
+        expected = {NUMBERS: "Numbers", CATEGORIES: "Categories (strings)"}[self.kinds[j]]
+        given = {"f": "numbers", "O": "strings", "M": "dates"}[column.dtype.kind]
+        example = column[~missing][0]
+        shown = repr(example) if isinstance(example, str) else str(example)
         raise ValueError(
-            f"Categories (strings) were expected in {label}, as in training, but it contains numbers such as "
-            f"{float(example)!r}. Convert them to the strings used in training, or refit with a numeric "
-            "column."
+            f"{expected} were expected in {describe_column(self.names, j)}, as in training, but it contains "
+            f"{given} such as {shown}. Convert the column to the type that it had in training, with missing "
+            "values for other entries, or refit."
         )
 
     def _warn_non_numeric(self, j: int, sample: NDArray) -> None:
@@ -295,22 +385,54 @@ class TableEncoder:
                 stacklevel=4,
             )
 
-    def _encoded_columns(self, j: int) -> slice:
-        """Positions of the encoded columns of input column `j`."""
-        start, stop = np.searchsorted(self.groups, [j, j + 1])
-        return slice(start, stop)
+    def _set_groups(self, groups: NDArray[np.int64]) -> None:
+        """Set `groups`, and the positions of the encoded columns of each input column."""
+        self.groups = groups
+        ends = np.searchsorted(groups, np.arange(self.n_features + 1))
+        self._first = ends[:-1]
+        self._slices = [slice(start, stop) for start, stop in pairwise(ends)]
 
-    def _to_numbers(self, columns: Sequence[NDArray | None], n_rows: int) -> Floats:
+    def _to_numbers(
+        self, columns: Sequence[NDArray | None], n_rows: int
+    ) -> tuple[Floats, tuple[UnknownCategories, ...]]:
         """Encoded columns (n_rows, d) before standardisation, NaN where missing or unknown."""
-        values = np.full((n_rows, len(self.groups)), np.nan)
-        for j, column in enumerate(columns):
-            if column is None or self.kinds[j] == NEVER_OBSERVED:
+        numbers = np.full((n_rows, len(self.groups)), np.nan)
+        unknown: list[UnknownCategories] = []
+        for j, (column, kind, position) in enumerate(zip(columns, self.kinds, self._slices, strict=True)):
+            if column is None or kind == NEVER_OBSERVED:
                 continue
-            if column.dtype == object:
-                values[:, self._encoded_columns(j)] = self._categories[j].encode(column)
-            elif self.kinds[j] == NUMBERS:
-                values[:, self._encoded_columns(j)] = column[:, None]
-        return values
+            if column.dtype.kind != ("f" if kind == NUMBERS else "O"):
+                self._check_kind(j, column)
+            elif kind == NUMBERS:
+                numbers[:, position.start] = column
+            else:
+                encoder = self._categories[j]
+                codes = encoder.codes(column)
+                numbers[:, position] = encoder.embed(codes)
+                if codes.max() == encoder.unknown_code:
+                    entries = column[codes == encoder.unknown_code].tolist()
+                    label = self._message_label(j)
+                    distinct = tuple(dict.fromkeys(entries))
+                    unknown.append(UnknownCategories(j, label, distinct, len(entries)))
+        return numbers, tuple(unknown)
+
+    def _message_label(self, j: int) -> str:
+        return f"column {j}" if self.names is None else repr(self.names[j])
+
+    def _describe_beyond(self, numbers: Floats, beyond: Bools) -> tuple[OutOfRange, ...]:
+        """Describe the cells of `numbers` (n, d) that are `beyond` the limits."""
+        exceeded = []
+        for k in np.flatnonzero(beyond.any(axis=0)):
+            values = numbers[beyond[:, k], k]
+            smallest, largest = f"{values.min():.6g}", f"{values.max():.6g}"
+            seen = f"{self._ranges.minimum[k]:.6g} to {self._ranges.maximum[k]:.6g}"
+            j = int(self.groups[k])
+            exceeded.append(OutOfRange(j, self._message_label(j), len(values), smallest, largest, seen))
+        return tuple(exceeded)
+
+    def _whole_columns(self, cells: Bools) -> Bools:
+        """Mark all encoded columns of an input column if one of them is marked."""
+        return np.logical_or.reduceat(cells, self._first, axis=1)[:, self.groups]
 
     def _standardise(self, values: Floats) -> tuple[Floats, Bools]:
         """Standardise the result of `_to_numbers` in place; returns values and mask."""
@@ -324,13 +446,6 @@ class TableEncoder:
         return values, mask
 
 
-def _kind(column: NDArray, rows: NDArray[np.integer]) -> str:
-    """Type of a column in the training rows."""
-    if missing_cells(column[rows]).all():
-        return NEVER_OBSERVED
-    return CATEGORIES if column.dtype == object else NUMBERS
-
-
 def _outputs(target: NDArray, task: Task) -> Floats:
     """Outputs (n, k) for the target encoding: targets, or class indicators (one column for two classes)."""
     if isinstance(task, Classification):
@@ -339,6 +454,15 @@ def _outputs(target: NDArray, task: Task) -> Floats:
     return np.asarray(target, dtype=np.float64).reshape(len(target), -1)
 
 
-def _quoted(names: list[str], limit: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+def listed(problems: Sequence[object], limit: int = 5) -> str:
+    """Enumerate descriptions of columns in a message, at most `limit` of them."""
+    shown = ", ".join(map(str, problems[:limit]))
+    return shown if len(problems) <= limit else f"{shown} and {len(problems) - limit} more columns"
+
+
+def _dates_message(label: str, column: NDArray) -> str:
+    return (
+        f"Dates and times are not supported, but {label} contains {column[~np.isnat(column)][0]}. Convert it "
+        "to numbers that are informative for the prediction, such as the hour, the weekday, or the days since a "
+        "fixed date, or drop the column."
+    )

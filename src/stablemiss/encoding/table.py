@@ -1,10 +1,10 @@
-"""Reading of tables from arrays and data frames into numeric and categorical columns."""
+"""Reading of tables from arrays and data frames into columns of numbers, categories and dates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import date, time, timedelta
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
 from numbers import Number
 from typing import Any
 
@@ -14,10 +14,18 @@ from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from stablemiss.data import Floats, missing_cells, to_array
+from stablemiss.data import Bools, Floats, missing_cells, to_array
 from stablemiss.text import is_number
 
-_TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
+# The unit of all columns of dates.
+DATE_DTYPE = np.dtype("datetime64[us]")
+
+# Times of day become dates on this day, so that only the hour varies.
+_TIME_OF_DAY_DATE = date(2000, 1, 1)
+
+# The date and time types of pandas are subclasses of these.
+_DURATION_TYPES = (timedelta, np.timedelta64)
+_DATE_TYPES = (date, np.datetime64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +40,13 @@ class Table:
         Column labels of a data frame, converted to strings; used to match the columns of two tables. None
         for arrays.
     columns : list of (n_rows,) arrays
-        float64 with NaN = missing, or object with str categories and None = missing. A column without any
-        observed value is float64, whatever its original type.
+        float64 with NaN = missing, object with str entries and None = missing, or datetime64[us] with NaT =
+        missing. A column without any observed value is float64, whatever its original type.
     n_rows : int
         Number of rows.
+    declared_categories : set of int
+        Positions of the columns that have a categorical type in their library, so that their entries are
+        categories even if all of them are numbers or dates written as text.
 
     See Also
     --------
@@ -46,6 +57,7 @@ class Table:
     labels: list[str] | None
     columns: list[NDArray]
     n_rows: int
+    declared_categories: frozenset[int] = frozenset()
 
     @property
     def is_numbered(self) -> bool:
@@ -54,7 +66,19 @@ class Table:
 
     def rows(self, index: NDArray) -> Table:
         """Select rows."""
-        return Table(self.names, self.labels, [column[index] for column in self.columns], len(index))
+        return replace(self, columns=[column[index] for column in self.columns], n_rows=len(index))
+
+
+def missing_entries(column: NDArray) -> Bools:
+    """Boolean array (n,), True where a column of `Table` is missing."""
+    if column.dtype == object:
+        return _is_none(column)
+    return np.isnan(column) if column.dtype.kind == "f" else np.isnat(column)
+
+
+def _is_none(array: NDArray) -> Bools:
+    # This compares each entry, much faster than a loop.
+    return array == None  # noqa: E711
 
 
 def describe_column(names: Sequence[str] | None, j: int) -> str:
@@ -66,9 +90,10 @@ def read_table(X: Any) -> Table:
     """Read a table from numpy, nested lists, pandas, polars, pyarrow or any library that narwhals supports.
 
     NaN, None, `pd.NA`, `pd.NaT`, polars null, pyarrow null and the masked values of a masked array all mean
-    missing. Numbers, booleans, nullable integers and decimals become numbers; strings, categoricals and
-    enums become categories. Other columns raise an error that names the column: dates and times, infinite
-    and complex numbers, nested values, numbers mixed with strings.
+    missing. Numbers, booleans, nullable integers and decimals become numbers; durations become seconds;
+    strings, categoricals and enums become text. Dates and times become datetime64: local time if they have a
+    time zone, and a time of day is placed on a fixed day. Other columns raise an error that names the column:
+    infinite and complex numbers, nested values, numbers or dates mixed with other types.
 
     Parameters
     ----------
@@ -94,6 +119,8 @@ def read_table(X: Any) -> Table:
             "Sparse data is not supported, because the entries it omits mean zero, not missing. "
             "Pass X.toarray() instead, with NaN for missing values."
         )
+    if nw.dependencies.is_pandas_dataframe(X) and X.columns.is_unique:
+        return _read_pandas(X)
     try:
         frame = nw.from_native(X, pass_through=True)
     except DuplicateError as error:
@@ -110,17 +137,51 @@ def read_table(X: Any) -> Table:
     if isinstance(frame, nw.DataFrame):
         _check_size(*frame.shape)
         names = _string_names(frame.columns)
-        columns = [
-            _frame_column(series, describe_column(names, j)) for j, series in enumerate(frame.iter_columns())
-        ]
-        return Table(names, [str(label) for label in frame.columns], columns, len(frame))
+        series = list(frame.iter_columns())
+        columns = [_frame_column(column, describe_column(names, j)) for j, column in enumerate(series)]
+        declared = frozenset(j for j, column in enumerate(series) if _is_categorical(column))
+        return Table(names, [str(label) for label in frame.columns], columns, len(frame), declared)
     array = _to_2d_array(X)
     _check_size(*array.shape)
     if array.dtype.kind in "fiub":
-        # Convert the whole matrix at once. Contiguous columns make all later steps faster.
-        array = np.asfortranarray(array, dtype=np.float64)
-    columns = [_column(column, describe_column(None, j)) for j, column in enumerate(array.T)]
+        return Table(None, None, _number_columns(array, None), len(array))
+    columns = [_array_column(column, describe_column(None, j)) for j, column in enumerate(array.T)]
     return Table(None, None, columns, len(array))
+
+
+def _read_pandas(X: Any) -> Table:
+    """Read a pandas frame without narwhals, whose cost per column is high for a table of one row."""
+    _check_size(*X.shape)
+    labels, dtypes = list(X.columns), X.dtypes.tolist()
+    names, text_labels = _string_names(labels), [str(label) for label in labels]
+    if all(_is_numpy_number(dtype) for dtype in dtypes):
+        return Table(names, text_labels, _number_columns(X.to_numpy(dtype=np.float64), names), len(X))
+    columns, declared = [], []
+    for j, (label, dtype) in enumerate(zip(labels, dtypes, strict=True)):
+        series, description = X[label], describe_column(names, j)
+        # numpy dtypes are those whose conversion by pandas is certain to be the same as that by narwhals.
+        if isinstance(dtype, np.dtype):
+            columns.append(_array_column(series.to_numpy(), description))
+        elif dtype.name in ("str", "string"):
+            columns.append(_object_column(series.to_numpy(dtype=object), description))
+        else:
+            column = nw.from_native(series, series_only=True)
+            columns.append(_frame_column(column, description))
+            declared += [j] * _is_categorical(column)
+    return Table(names, text_labels, columns, len(X), frozenset(declared))
+
+
+def _is_numpy_number(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "fiub"
+
+
+def _number_columns(array: NDArray, names: Sequence[str] | None) -> list[NDArray]:
+    """Columns of a numeric matrix. Converting it as a whole and to contiguous columns is fastest."""
+    array = np.asfortranarray(array, dtype=np.float64)
+    if np.isinf(array).any():
+        for j, column in enumerate(array.T):
+            _check_finite(column, describe_column(names, j))
+    return list(array.T)
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:
@@ -163,22 +224,31 @@ def _to_2d_array(X: Any) -> NDArray:
     return array
 
 
+def _is_categorical(series: nw.Series[Any]) -> bool:
+    return series.dtype in (nw.Categorical, nw.Enum)
+
+
 def _frame_column(series: nw.Series[Any], label: str) -> NDArray:
+    """Convert one column of a data frame to a column of `Table`."""
     dtype = series.dtype
     if dtype.is_numeric() or dtype == nw.Boolean:
-        return _column(series.cast(nw.Float64).to_numpy(), label)
-    if dtype in (nw.Categorical, nw.Enum):
+        return _array_column(series.cast(nw.Float64).to_numpy(), label)
+    if _is_categorical(series):
         missing = series.is_null().to_numpy()
         # Drop missing values first: with them, pandas returns integer categories as floats.
         categories = series.drop_nulls().to_numpy()
         entries = np.full(len(missing), None, dtype=object)
         entries[~missing] = [_category_text(category) for category in categories]
-        return _column(entries, label)
+        return _object_column(entries, label)
     if dtype.is_nested():
         if series.null_count() == len(series):
             return np.full(len(series), np.nan)
         raise TypeError(_type_message(label, str(dtype)))
-    return _column(series.to_numpy(), label)
+    if dtype == nw.Datetime:
+        # The local time is what depends on the hour and the weekday, so it is kept and the zone is dropped.
+        series = series.dt.replace_time_zone(None)
+    array = series.to_numpy()
+    return _array_column(array if array.dtype.kind in "cMm" else array.astype(object), label)
 
 
 def _category_text(category: Any) -> str:
@@ -190,7 +260,7 @@ def _category_text(category: Any) -> str:
     return str(int(category)) if is_whole else str(category)
 
 
-def _column(array: NDArray, label: str) -> NDArray:
+def _array_column(array: NDArray, label: str) -> NDArray:
     """Convert one column (n,) of any dtype to a column of `Table`."""
     kind = array.dtype.kind
     if kind == "U" and all(map(is_number, array)):
@@ -203,46 +273,62 @@ def _column(array: NDArray, label: str) -> NDArray:
         raise ValueError(_complex_message(label))
     if kind in "fiub":
         return _check_finite(array.astype(np.float64, copy=False), label)
-    if kind in "Mm" and not np.isnat(array).all():
-        raise TypeError(_times_message(label, array[~np.isnat(array)][0]))
+    if kind == "m":
+        return array / np.timedelta64(1, "s")
+    if kind == "M":
+        return np.full(len(array), np.nan) if np.isnat(array).all() else array.astype(DATE_DTYPE)
     return _object_column(array.astype(object), label)
 
 
 def _object_column(array: NDArray, label: str) -> NDArray:
-    missing = missing_cells(array)
-    observed = array[~missing].tolist()
+    """Convert one column of Python objects to a column of `Table`."""
     # Checking the few distinct types instead of the many entries keeps this fast.
-    types = {type(entry) for entry in observed}
-    times = {t for t in types if issubclass(t, _TIME_TYPES)}
+    types = set(map(type, array.tolist()))
+    if types == {str}:
+        return array
+    missing = _is_none(array) if types == {str, type(None)} else missing_cells(array)
+    observed = array[~missing].tolist()
+    types = set(map(type, observed))
     strings = {t for t in types if issubclass(t, str)}
-    numbers = {t for t in types - times if issubclass(t, Number | np.bool_)}
+    if types and types == strings:
+        column = np.full(len(array), None, dtype=object)
+        column[~missing] = observed if types == {str} else [str(entry) for entry in observed]
+        return column
+    durations = {t for t in types if issubclass(t, _DURATION_TYPES)}
+    times = {t for t in types if issubclass(t, time)}
+    dates = {t for t in types if issubclass(t, _DATE_TYPES)}
+    numbers = {t for t in types - durations if issubclass(t, Number | np.bool_)}
+    kinds = [kind for kind in (dates, times, durations, numbers, strings) if kind]
 
     def example(wanted: set[type]) -> Any:
         return next(entry for entry in observed if type(entry) in wanted)
 
-    if times:
-        raise TypeError(_times_message(label, example(times)))
-    if unsupported := types - strings - numbers:
+    if unsupported := types.difference(*kinds):
         raise TypeError(_type_message(label, type(example(unsupported)).__name__))
-    if strings and numbers:
-        raise ValueError(
-            f"Numbers and strings are mixed in {label}, such as {example(numbers)!r} and "
-            f"{example(strings)!r}. If the column is numeric, convert its strings to numbers or to missing "
-            "values (pandas.to_numeric(..., errors='coerce')); if it is categorical, convert all its entries "
-            "to strings."
-        )
-    if strings:
-        column = np.full(len(array), None, dtype=object)
-        column[~missing] = [str(entry) for entry in observed]
+    if len(kinds) > 1:
+        raise ValueError(_mixed_message(label, bool(dates or times or durations), *map(example, kinds[:2])))
+    if dates or times:
+        column = np.full(len(array), np.datetime64("NaT"), dtype=DATE_DTYPE)
+        column[~missing] = [_local_time(entry) for entry in observed]
         return column
     if any(issubclass(t, complex | np.complexfloating) for t in types):
         raise ValueError(_complex_message(label))
     numeric = np.full(len(array), np.nan)
     try:
-        numeric[~missing] = [float(entry) for entry in observed]
+        second = timedelta(seconds=1)
+        numeric[~missing] = [entry / second if durations else float(entry) for entry in observed]
     except OverflowError as error:
         raise ValueError(_infinity_message(label, "a number too large for float64")) from error
     return _check_finite(numeric, label)
+
+
+def _local_time(entry: Any) -> np.datetime64:
+    """Convert a date, a date with time or a time of day; a time zone is dropped."""
+    if isinstance(entry, time):
+        entry = datetime.combine(_TIME_OF_DAY_DATE, entry)
+    if isinstance(entry, datetime):
+        entry = entry.replace(tzinfo=None)
+    return np.datetime64(entry, "us")
 
 
 def _check_finite(column: Floats, label: str) -> Floats:
@@ -264,12 +350,16 @@ def _complex_message(label: str) -> str:
     return f"Complex data not supported: {label} contains complex numbers. Split them into two real columns."
 
 
-def _times_message(label: str, example: Any) -> str:
-    return (
-        f"Dates, times and durations are not supported, but {label} contains {example}. Convert it to "
-        "numbers that are informative for the prediction, such as the hour, the weekday, or the days since a "
-        "fixed date, or drop the column."
+def _mixed_message(label: str, has_times: bool, *examples: Any) -> str:
+    what = "Dates, times or durations and other entries" if has_times else "Numbers and strings"
+    advice = (
+        "Convert all of them to one type, for example with pandas.to_datetime, and unknown ones to missing."
+        if has_times
+        else "If the column is numeric, convert its strings to numbers or to missing values "
+        "(pandas.to_numeric(..., errors='coerce')); if it is categorical, convert all its entries to strings."
     )
+    listed = " and ".join(str(e) if has_times and not isinstance(e, str) else repr(e) for e in examples)
+    return f"{what} are mixed in {label}, such as {listed}. {advice}"
 
 
 def _type_message(label: str, type_name: str) -> str:

@@ -2,7 +2,7 @@
 
 from stablemiss.estimators.anymask import AnyMaskClassifier, AnyMaskRegressor
 from stablemiss.estimators.archive import ArchiveError
-from stablemiss.estimators.base import UnseenMissingWarning
+from stablemiss.estimators.base import OutOfRangeWarning, UnknownCategoryWarning, UnseenMissingWarning
 from stablemiss.estimators.loading import load_model
 from stablemiss.estimators.missing import MissingClassifier, MissingRegressor
 from stablemiss.estimators.stablemiss import StableMissClassifier, StableMissRegressor
@@ -13,8 +13,10 @@ __all__ = [
     "ArchiveError",
     "MissingClassifier",
     "MissingRegressor",
+    "OutOfRangeWarning",
     "StableMissClassifier",
     "StableMissRegressor",
+    "UnknownCategoryWarning",
     "UnseenMissingWarning",
     "load_model",
 ]

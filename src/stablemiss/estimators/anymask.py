@@ -217,7 +217,8 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         Intervals are wider if informative columns are missing. They are calibrated on held-out rows under
         many augmented masks (conformal calibration): the expected size of the error given the observed values
         is multiplied by a factor that depends on the number of missing columns. The coverage is exact on
-        average over such masks, and approximate for a single mask.
+        average over such masks, and approximate for a single mask. If values are far outside the range in
+        training, the interval also includes that of the row without them.
 
         Parameters
         ----------
@@ -240,8 +241,13 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         >>> bool(3 * narrow < wide)
         True
         """
-        values, mask = self._encode(X)
-        bounds = self.predictor_.predict_interval(values, mask, coverage)
+        encoded = self._encode(X)
+        bounds = self.predictor_.predict_interval(encoded.values, encoded.mask, coverage)
+        rows, values, mask = encoded.without_out_of_range()
+        if len(rows):
+            others = self.predictor_.predict_interval(values, mask, coverage)
+            bounds[rows, :, 0] = np.minimum(bounds[rows, :, 0], others[:, :, 0])
+            bounds[rows, :, 1] = np.maximum(bounds[rows, :, 1], others[:, :, 1])
         decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
         return np.stack(decoded, axis=-1)
 
@@ -271,7 +277,7 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["most_informative_missing"].tolist()
         [0, 1]
         """
-        values, mask = self._encode(X)
+        values, mask, *_ = self._encode(X)
         return self._explain_missing(X, values, mask)
 
 
@@ -363,7 +369,8 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         """Sets of classes that contain the true class with probability `coverage`.
 
         They are calibrated on held-out rows under many augmented masks (conformal calibration). The coverage
-        is exact on average over such masks, and approximate for a single mask.
+        is exact on average over such masks, and approximate for a single mask. If values are far outside the
+        range in training, the set also includes the classes in that of the row without them.
 
         Parameters
         ----------
@@ -385,9 +392,13 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         >>> model.predict_set([[2.0, 0.0], [None, 0.0]]).sum(axis=1).tolist()
         [1, 2]
         """
-        values, mask = self._encode(X)
+        encoded = self._encode(X)
         assert isinstance(self.task_, Classification)
-        return self.predictor_.predict_set(values, mask, self.task_, coverage)
+        sets = self.predictor_.predict_set(encoded.values, encoded.mask, self.task_, coverage)
+        rows, values, mask = encoded.without_out_of_range()
+        if len(rows):
+            sets[rows] |= self.predictor_.predict_set(values, mask, self.task_, coverage)
+        return sets
 
     def explain_missing(self, X: Any) -> Any:
         """For each row, the expected error and the missing column that would reduce it most.
@@ -410,7 +421,7 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
             (by position for tables without names); None if nothing is missing, or no value would help.
             "error_if_it_were_observed": expected Brier score if only that column were observed in addition.
         """
-        values, mask = self._encode(X)
+        values, mask, *_ = self._encode(X)
         return self._explain_missing(X, values, mask)
 
 

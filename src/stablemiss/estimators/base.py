@@ -17,8 +17,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss import __version__
-from stablemiss.data import Bools, Floats, MaskedData
-from stablemiss.encoding import TableEncoder, read_table
+from stablemiss.data import Floats, MaskedData
+from stablemiss.encoding import Encoded, OnOutOfRange, TableEncoder, read_table
+from stablemiss.encoding.encoder import listed
 from stablemiss.estimators.archive import ArchiveError, write_tree
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, target_name
 from stablemiss.estimators.validation import (
@@ -31,13 +32,13 @@ from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
+from stablemiss.text import count
 
 OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
-OnOutOfRange = Literal["clip", "missing", "raise"]
 
 
 class UnseenMissingWarning(UserWarning):
-    """Values are missing, or categories are unknown, in columns that were never missing in training.
+    """Values are missing in columns that were never missing in training.
 
     There were no such rows in training, so predictions may be inaccurate without any other indication.
     Use ``on_unseen_missing="ignore"`` to silence the warning, or ``"raise"`` to turn it into an error.
@@ -52,6 +53,43 @@ class UnseenMissingWarning(UserWarning):
     ...     prediction = model.predict([[None]])
     >>> caught[0].category.__name__
     'UnseenMissingWarning'
+    """
+
+
+class UnknownCategoryWarning(UnseenMissingWarning):
+    """Categories did not occur in training; they count as missing.
+
+    Use ``on_unseen_missing="ignore"`` to silence the warning, or ``"raise"`` to turn it into an error.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from stablemiss import MissingRegressor
+    >>> model = MissingRegressor(method="ols").fit([["a"], ["b"], ["a"]], [1.0, 2.0, 1.0])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     prediction = model.predict([["c"]])
+    >>> caught[0].category.__name__
+    'UnknownCategoryWarning'
+    """
+
+
+class OutOfRangeWarning(UserWarning):
+    """Values are far outside the range in training, so predictions may be inaccurate.
+
+    The parameter ``on_out_of_range`` decides whether such values are clipped or count as missing; with
+    ``"raise"`` they raise an error instead.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from stablemiss import MissingRegressor
+    >>> model = MissingRegressor(method="ols").fit([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     prediction = model.predict([[-999.0]])
+    >>> caught[0].category.__name__
+    'OutOfRangeWarning'
     """
 
 
@@ -187,7 +225,7 @@ class MissingEstimator(BaseEstimator, ABC):
         -------
         (n,) numbers or class labels; (n, n_outputs) if the target had several columns
         """
-        values, mask = self._encode(X)
+        values, mask, *_ = self._encode(X)
         return self.task_.decode(self.predictor_.predict(values, mask))
 
     @available_if(lambda self: isinstance(self, ClassifierMixin))
@@ -199,7 +237,7 @@ class MissingEstimator(BaseEstimator, ABC):
         X : table (n, n_features)
             As in `predict`.
         """
-        values, mask = self._encode(X)
+        values, mask, *_ = self._encode(X)
         assert isinstance(self.task_, Classification)
         return self.task_.probabilities(self.predictor_.predict(values, mask))
 
@@ -267,38 +305,72 @@ class MissingEstimator(BaseEstimator, ABC):
         else:
             self.n_outputs_ = task.d_output
 
-    def _encode(self, X: Any) -> tuple[Floats, Bools]:
-        """Check a user's table and encode it as values and mask.
+    def _encode(self, X: Any) -> Encoded:
+        """Check a user's table and encode it.
 
-        Public methods must call it directly, because the warning refers to their caller.
+        Public methods must call it directly, because the warnings refer to their caller.
         """
         check_is_fitted(self)
         self._check_parameters()
-        table = read_table(X)
-        values, mask = self.encoder_.transform(
-            table, allow_missing_columns=self.allow_missing_columns, estimator_name=type(self).__name__
+        encoded = self.encoder_.transform(
+            read_table(X),
+            allow_missing_columns=self.allow_missing_columns,
+            on_out_of_range=self.on_out_of_range,
+            estimator_name=type(self).__name__,
         )
-        self._warn_unseen_missing(mask)
-        return values, mask
+        if encoded.exceeded:
+            self._warn_out_of_range(encoded)
+        if encoded.unknown or not encoded.mask.all():
+            self._warn_unseen_missing(encoded)
+        return encoded
 
-    def _warn_unseen_missing(self, mask: Bools) -> None:
-        columns = self.encoder_.unseen_missing(mask)
-        is_expected = self.on_unseen_missing == "auto" and self.method_.hides_values
-        if self.on_unseen_missing == "ignore" or is_expected:
-            never_missing = self._declared_never_missing()
-            columns = [column for column in columns if column in never_missing]
-        if not columns:
-            return
-        listed = ", ".join(repr(column) for column in columns)
-        message = (
-            "Values are missing, or categories unknown, in columns that were never missing when "
-            f"{type(self).__name__} was fitted: {listed}. Predictions for such rows may be inaccurate. Fit "
-            'with rows in which they are missing, or set on_unseen_missing="ignore" to accept this.'
+    def _warn_out_of_range(self, encoded: Encoded) -> None:
+        treatment = (
+            'They were clipped near the range. Correct them, or set on_out_of_range="missing" to treat them '
+            "as missing."
+            if self.on_out_of_range == "clip"
+            else "They count as missing. Correct them if the true values are known."
         )
+        # Level 4 is the user's call: 1 is this method, 2 `_encode`, 3 `predict` or another public method.
+        warnings.warn(
+            f"Values are far outside the range that {type(self).__name__} was fitted with: "
+            f"{listed(encoded.exceeded)}. Predictions for such rows may be inaccurate. {treatment}",
+            OutOfRangeWarning,
+            stacklevel=4,
+        )
+
+    def _warn_unseen_missing(self, encoded: Encoded) -> None:
+        missing = self.encoder_.unseen_missing(encoded)
+        unknown = encoded.unknown
+        never_missing = self._declared_never_missing()
+        is_ignored = self.on_unseen_missing == "ignore"
+        if is_ignored or (self.on_unseen_missing == "auto" and self.method_.hides_values):
+            missing = {column: n for column, n in missing.items() if column in never_missing}
+        # A method may be trained for missing values, but an unknown category is probably a mistake.
+        if is_ignored:
+            unknown = tuple(u for u in unknown if self.encoder_.column_name(u.column) in never_missing)
+        advice = 'or set on_unseen_missing="ignore" to accept this.'
+        if missing:
+            columns = [f"{column!r} ({count(n, 'row')})" for column, n in missing.items()]
+            self._report_unseen(
+                f"Values are missing in columns that were never missing when {type(self).__name__} was "
+                f"fitted: {listed(columns, limit=20)}. Predictions for such rows may be inaccurate. Fit with "
+                f"rows in which they are missing, {advice}",
+                UnseenMissingWarning,
+            )
+        if unknown:
+            self._report_unseen(
+                f"Unknown categories, not among those that {type(self).__name__} was fitted with: "
+                f"{listed(unknown)}. They count as missing. Correct them, fit with rows in which they occur, "
+                f"{advice}",
+                UnknownCategoryWarning,
+            )
+
+    def _report_unseen(self, message: str, category: type[Warning]) -> None:
         if self.on_unseen_missing == "raise":
             raise ValueError(message)
-        # Level 4 is the user's call: 1 is this method, 2 `_encode`, 3 `predict` or another public method.
-        warnings.warn(message, UnseenMissingWarning, stacklevel=4)
+        # Level 5 is the user's call: 1 is this method, 2 `_warn_unseen_missing`, 3 `_encode`, 4 `predict`.
+        warnings.warn(message, category, stacklevel=5)
 
     def _declared_never_missing(self) -> set[str]:
         """Columns that the user declared never missing; they cause a warning even with "ignore"."""
