@@ -58,6 +58,8 @@ LABELS = ["yes", "no", "yes"]
         pl.Series(LABELS),
         pl.Series(LABELS, dtype=pl.Categorical),
         pa.array(LABELS),
+        pa.array(LABELS).dictionary_encode(),
+        np.array(LABELS, dtype=np.dtypes.StringDType()),
     ],
 )
 def test_labels_are_read_from_any_container(y):
@@ -83,6 +85,7 @@ def test_numeric_labels_stay_numeric(y):
         pd.Series([1.0, np.nan, 2.0]),
         pl.Series([1.0, None, 2.0]),
         pa.array([1.0, None, 2.0]),
+        np.ma.masked_array([1.0, 7.0, 2.0], [False, True, False]),
     ],
     ids=lambda y: f"{type(y).__module__}.{type(y).__name__}",
 )
@@ -92,6 +95,60 @@ def test_a_missing_target_of_any_type_raises(read, y):
     )
     with pytest.raises(ValueError, match=message):
         read(y, 3)
+
+
+@pytest.mark.parametrize("marker", [None, np.nan, pd.NA, pd.NaT], ids=repr)
+@pytest.mark.parametrize("label", ["a", 1, True])
+def test_a_missing_label_in_a_list_or_array_raises(label, marker):
+    """numpy would turn NaN beside text into the class 'nan'."""
+    for y in ([label, marker], (label, marker), np.array([label, marker], dtype=object)):
+        with pytest.raises(ValueError, match="the target is missing in 1 of 2 rows"):
+            read_labels(y, 2)
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array(["a", np.nan]),
+        pd.Series(["a", None], dtype="category"),
+        pd.Categorical(["a", None]),
+        pl.Series(["a", None], dtype=pl.Categorical),
+        pl.Series(["a", None], dtype=pl.Enum(["a"])),
+        pa.array(["a", None]).dictionary_encode(),
+        pa.chunked_array([["a"], [None]]),
+    ],
+    ids=lambda y: f"{type(y).__module__}.{type(y).__name__}",
+)
+def test_a_missing_label_of_any_text_or_categorical_type_raises(y):
+    with pytest.raises(ValueError, match="the target is missing in 1 of 2 rows"):
+        read_labels(y, 2)
+
+
+@pytest.mark.parametrize("y", [["nan", "b"], pl.Series(["nan", "b"]), pd.Series(["nan", "b"])])
+def test_the_text_nan_is_a_label_where_numpy_cannot_have_created_it(y):
+    assert read_labels(y, 2).tolist() == ["nan", "b"]
+
+
+@pytest.mark.parametrize(
+    ("y", "parts"),
+    [
+        ([1, "a", "b"], ["text (2, such as 'a')", "numbers (1, such as 1)"]),
+        ([True, "a", "b"], ["text (2, such as 'a')", "booleans (1, such as True)"]),
+        ([True, 2, 3], ["numbers (2, such as 2)", "booleans (1, such as True)"]),
+        (np.array(["a", 1, 2.5], dtype=object), ["numbers (2, such as 1)", "text (1, such as 'a')"]),
+        ([b"a", "b", "c"], ["text (2, such as 'b')", "bytes (1, such as b'a')"]),
+    ],
+)
+def test_labels_of_mixed_types_raise_with_counts_and_examples(y, parts):
+    with pytest.raises(ValueError, match="mix types") as caught:
+        read_labels(y, 3)
+    assert all(part in str(caught.value) for part in parts)
+
+
+@pytest.mark.parametrize("y", [[b"a", b"b"], np.array([b"a", b"b"])])
+def test_labels_that_are_bytes_raise(y):
+    with pytest.raises(ValueError, match=r"are bytes, such as b'a'.*astype"):
+        read_labels(y, 2)
 
 
 def test_a_missing_label_raises():
@@ -165,8 +222,6 @@ def test_labels_that_are_times_raise(y):
 def test_the_target_of_a_classifier_must_be_labels():
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
         read_labels([0.5, 1.5, 2.5], 3)
-    with pytest.raises(ValueError, match=r"mixes text with other labels\. Convert all"):
-        read_labels(np.array(["a", 1, "b"], dtype=object), 3)
     with pytest.raises(ValueError, match=r"should be a 1d array of labels.*Fit one classifier per column"):
         read_labels(np.zeros((3, 2), dtype=int), 3)
 

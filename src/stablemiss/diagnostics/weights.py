@@ -234,7 +234,9 @@ def _standardise(columns: list[Any]) -> tuple[Floats, Bools]:
 
 
 def _to_numbers(column: Any) -> Floats:
-    """Numeric columns unchanged; categories (strings, None = missing) coded in alphabetical order."""
+    """Numbers unchanged, dates as days; categories (strings, None = missing) coded in alphabetical order."""
+    if column.dtype.kind == "M":
+        return (column - np.datetime64(0, "us")) / np.timedelta64(1, "D")
     if column.dtype != object:
         return column
     codes = {level: float(code) for code, level in enumerate(sorted(set(column) - {None}))}

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.data import Bools, Floats, centre_and_scale, zero_where_missing
+from stablemiss.data import Bools, Floats, centre_and_scale
 from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
-from stablemiss.encoding.ranges import OutOfRange, Ranges
+from stablemiss.encoding.dates import NUMBERS_OF_DATES, DateEncoder, DateFormat, describe_year
+from stablemiss.encoding.encoded import Encoded, OutOfRange, UnknownCategories, listed
+from stablemiss.encoding.ranges import Ranges
 from stablemiss.encoding.table import Table, describe_column, missing_entries
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
-from stablemiss.text import count, non_numeric_entry, quoted
+from stablemiss.text import non_numeric_entry, quoted
 
-NUMBERS, CATEGORIES, NEVER_OBSERVED = "numbers", "categories", "never observed"
+NUMBERS, CATEGORIES, DATES = "numbers", "categories", "dates"
+NEVER_OBSERVED = "never observed"
+# Letter by which numpy abbreviates the type of each kind of column.
+_DTYPE_KINDS = {NUMBERS: "f", CATEGORIES: "O", DATES: "M"}
 
 # What happens to numbers far outside the range of the training rows.
 OnOutOfRange = Literal["clip", "missing", "raise"]
@@ -27,63 +31,6 @@ OnOutOfRange = Literal["clip", "missing", "raise"]
 # The limits of a column with values near the largest float64 may be further from its mean than any float64.
 # This bound is far beyond all other limits, and keeps such values and their squares finite in float32.
 _MAX_DEVIATION = 1e6
-
-
-@dataclass(frozen=True)
-class UnknownCategories:
-    """Categories of one column that did not occur in training, for messages.
-
-    Attributes
-    ----------
-    column : int
-        Position of the input column.
-    label : str
-        The column as named in messages.
-    entries : tuple of str
-        The distinct unknown categories.
-    n_rows : int
-        Number of rows with unknown categories.
-    """
-
-    column: int
-    label: str
-    entries: tuple[str, ...]
-    n_rows: int
-
-    def __str__(self) -> str:
-        return f"{self.label} has {quoted(self.entries, 3)} in {count(self.n_rows, 'row')}"
-
-
-class Encoded(NamedTuple):
-    """Encoded rows, and which of their values were unusual.
-
-    Attributes
-    ----------
-    values : (n, d) float64
-        Standardised, exactly zero where missing.
-    mask : (n, d) bool
-        True = observed.
-    out_of_range : (n, d) bool
-        True for all encoded columns of an input column whose value was far outside the range in training.
-        Such values were clipped, or count as missing.
-    exceeded : tuple of OutOfRange
-        Description of these values, one per input column.
-    unknown : tuple of UnknownCategories
-        Categories that did not occur in training, one per input column. They count as missing.
-    """
-
-    values: Floats
-    mask: Bools
-    out_of_range: Bools
-    exceeded: tuple[OutOfRange, ...] = ()
-    unknown: tuple[UnknownCategories, ...] = ()
-
-    def without_out_of_range(self) -> tuple[NDArray[np.int64], Floats, Bools]:
-        """The rows with observed values out of range, if these values were missing: index, values, mask."""
-        hidden = self.mask & self.out_of_range
-        rows = np.flatnonzero(hidden.any(axis=1))
-        mask = (self.mask & ~hidden)[rows]
-        return rows, zero_where_missing(self.values[rows], mask), mask
 
 
 class TableEncoder:
@@ -95,6 +42,11 @@ class TableEncoder:
     column that was never observed in training counts as missing in new rows too. New numbers far outside the
     range of the training rows are clipped near it, count as missing, or raise an error; see `transform`.
 
+    A column of dates, or of text in which every entry is a date (see `DateFormat`), becomes up to eleven
+    columns: the decimal year, the month, the day of the year, the weekday (0 = Monday) and the decimal hour
+    as numbers, and sine and cosine of the day of the year, the weekday and the hour. Those that are constant
+    in the training rows, such as the hour of dates without time, are left out.
+
     Parameters
     ----------
     max_one_hot : int, default=12
@@ -102,6 +54,9 @@ class TableEncoder:
         more categories are target-encoded: each category becomes its mean target, one number per output or
         class. Raising it keeps more categories distinct, but makes the encoded table wider and
         sparser.
+    date_features : bool, default=True
+        True expands dates. False raises an error for columns of dates, and leaves dates written as text
+        categorical.
 
     Attributes
     ----------
@@ -114,7 +69,7 @@ class TableEncoder:
     is_numbered : bool
         Whether the labels were just 0, 1, …
     kinds : list of str
-        Type of each column in the training rows: "numbers", "categories" or "never observed".
+        Type of each column in the training rows: "numbers", "categories", "dates" or "never observed".
     groups : (d,) int64
         Index of the input column that each encoded column belongs to.
     ever_missing : (n_features,) bool
@@ -149,10 +104,11 @@ class TableEncoder:
     groups: NDArray[np.int64]
     ever_missing: Bools
 
-    def __init__(self, max_one_hot: int = 12):
+    def __init__(self, max_one_hot: int = 12, date_features: bool = True):
         if max_one_hot < 2:
             raise ValueError(f"max_one_hot must be at least 2; got {max_one_hot}.")
         self.max_one_hot = max_one_hot
+        self.date_features = date_features
 
     def fit_transform(
         self, table: Table, rows: NDArray[np.integer], target: NDArray, task: Task, rng: Rng
@@ -183,12 +139,19 @@ class TableEncoder:
         self.n_features, self.names = len(table.columns), table.names
         self.labels, self.is_numbered = table.labels, table.is_numbered
         self.ever_missing = np.array([missing_entries(column).any() for column in table.columns])
-        self.kinds = [self._find_kind(j, column, rows) for j, column in enumerate(table.columns)]
+        self._dates: dict[int, DateEncoder] = {}
         self._categories: dict[int, CategoryEncoder] = {}
+        self.kinds = []
+        columns: list[NDArray] = []
         cross_fitted: dict[int, Floats] = {}
         for j, column in enumerate(table.columns):
-            if self.kinds[j] == CATEGORIES:
-                sample = column[rows]
+            text_format = self._date_format(j, column, is_category=j in table.declared_categories)
+            columns.append(column if text_format is None else text_format.parse_column(column)[0])
+            sample = columns[j][rows]
+            self.kinds.append(_kind(sample))
+            if self.kinds[j] == DATES:
+                self._dates[j] = DateEncoder.fit(sample, text_format or DateFormat.of(sample))
+            elif self.kinds[j] == CATEGORIES:
                 categories = sorted(set(sample.tolist()) - {None})
                 if len(categories) <= self.max_one_hot:
                     self._categories[j] = CategoryEncoder.one_hot(categories)
@@ -197,17 +160,20 @@ class TableEncoder:
                     self._categories[j], cross_fitted[j] = fit_target_encoding(
                         categories, sample, _outputs(target[rows], task), rng
                     )
-        widths = [self._categories[j].width if j in self._categories else 1 for j in range(self.n_features)]
+        encoders: dict[int, CategoryEncoder | DateEncoder] = {**self._categories, **self._dates}
+        widths = [encoders[j].width if j in encoders else 1 for j in range(self.n_features)]
         self._set_groups(np.repeat(np.arange(self.n_features), widths))
 
-        values, _ = self._to_numbers(table.columns, table.n_rows)
+        values, _ = self._to_numbers(columns, table.n_rows)
         # One column at a time, because a copy of all training rows would need too much memory.
         self._mean, self._scale = (
             np.concatenate(parts)
             for parts in zip(*(centre_and_scale(column[rows, None]) for column in values.T), strict=True)
         )
-        is_number = np.array([self.kinds[j] == NUMBERS for j in self.groups])
-        self._ranges = Ranges.of(values, rows, is_number & np.isfinite(self._scale))
+        has_range = [
+            self.kinds[j] == NUMBERS or self._part(k) in NUMBERS_OF_DATES for k, j in self._encoded()
+        ]
+        self._ranges = Ranges.of(values, rows, np.array(has_range) & np.isfinite(self._scale))
         # The scale is that of the target means used for new rows. The cross-fitted means of the training
         # rows can be almost equal (for an identifier, where no category occurs twice), and dividing by their
         # standard deviation would give new rows huge values.
@@ -283,6 +249,7 @@ class TableEncoder:
         """Arrays, strings and numbers from which `from_state` recreates the encoder."""
         return {
             "max_one_hot": self.max_one_hot,
+            "date_features": self.date_features,
             "names": self.names,
             "labels": self.labels,
             "is_numbered": self.is_numbered,
@@ -292,6 +259,7 @@ class TableEncoder:
             "mean": self._mean,
             "scale": self._scale,
             "ranges": self._ranges.state(),
+            "dates": {str(j): encoder.state() for j, encoder in self._dates.items()},
             "categories": {str(j): encoder.categories for j, encoder in self._categories.items()},
             "embedding": {str(j): encoder.embedding for j, encoder in self._categories.items()},
         }
@@ -299,7 +267,7 @@ class TableEncoder:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
         """Create an encoder from the result of `state`."""
-        encoder = cls(int(state["max_one_hot"]))
+        encoder = cls(int(state["max_one_hot"]), bool(state["date_features"]))
         encoder.names = state["names"]
         encoder.labels = state["labels"]
         encoder.is_numbered = bool(state["is_numbered"])
@@ -317,7 +285,35 @@ class TableEncoder:
             for j, kind in enumerate(encoder.kinds)
             if kind == CATEGORIES
         }
+        encoder._dates = {
+            int(j): DateEncoder.from_state(date_state) for j, date_state in state["dates"].items()
+        }
         return encoder
+
+    @property
+    def encoded_names(self) -> list[str]:
+        """Names of the encoded columns: "age", "colour = red", "sold (weekday)", "town (mean target 0)"."""
+        names = []
+        for k, j in self._encoded():
+            name, part = self.column_name(j), self._part(k)
+            if j in self._categories:
+                encoder, position = self._categories[j], k - self._first[j]
+                is_one_hot = len(encoder.categories) <= self.max_one_hot
+                first = len(encoder.categories) - encoder.width
+                part = encoder.categories[first + position] if is_one_hot else f"mean target {position}"
+                names.append(f"{name} = {part}" if is_one_hot else f"{name} ({part})")
+            else:
+                names.append(name if part is None else f"{name} ({part})")
+        return names
+
+    def _encoded(self) -> list[tuple[int, int]]:
+        """Position of each encoded column and of its input column."""
+        return list(enumerate(self.groups.tolist()))
+
+    def _part(self, k: int) -> str | None:
+        """The feature of a date that encoded column `k` contains; None for other columns."""
+        j = int(self.groups[k])
+        return self._dates[j].parts[k - self._first[j]] if j in self._dates else None
 
     def _match(self, table: Table, allow_missing_columns: bool, estimator_name: str) -> list[NDArray | None]:
         """The columns of `table` in the order of training; None for an absent column."""
@@ -346,13 +342,28 @@ class TableEncoder:
             )
         return [column_of.get(label) for label in self.labels]
 
-    def _find_kind(self, j: int, column: NDArray, rows: NDArray[np.integer]) -> str:
-        """Type of a column in the training rows."""
-        if missing_entries(column[rows]).all():
-            return NEVER_OBSERVED
-        if column.dtype.kind == "M":
+    def _date_format(self, j: int, column: NDArray, is_category: bool) -> DateFormat | None:
+        """The format of a column of dates written as text; None for all other columns."""
+        if column.dtype.kind == "M" and not self.date_features:
             raise TypeError(_dates_message(describe_column(self.labels, j), column))
-        return CATEGORIES if column.dtype == object else NUMBERS
+        if column.dtype != object or is_category or not self.date_features:
+            return None
+        return DateFormat.infer(set(column.tolist()) - {None})
+
+    def _read_dates(self, j: int, column: NDArray) -> NDArray:
+        """Convert text to dates as in training; other columns are returned unchanged."""
+        if column.dtype != object:
+            return column
+        text_format = self._dates[j].text_format
+        dates, is_invalid = text_format.parse_column(column)
+        if is_invalid.any():
+            row = int(is_invalid.argmax())
+            raise ValueError(
+                f"Dates were expected in {describe_column(self.names, j)}, as in training, but the entry in "
+                f"row {row} is {column[row]!r}, {text_format.explain(column[row])} Correct it, make it "
+                "missing if it is unknown, or pass dates instead of text (pandas.to_datetime)."
+            )
+        return dates
 
     def _check_kind(self, j: int, column: NDArray) -> None:
         """Raise ValueError if a column has another type than in training.
@@ -362,7 +373,7 @@ class TableEncoder:
         missing = missing_entries(column)
         if missing.all():
             return
-        expected = {NUMBERS: "Numbers", CATEGORIES: "Categories (strings)"}[self.kinds[j]]
+        expected = {NUMBERS: "Numbers", CATEGORIES: "Categories (strings)", DATES: "Dates"}[self.kinds[j]]
         given = {"f": "numbers", "O": "strings", "M": "dates"}[column.dtype.kind]
         example = column[~missing][0]
         shown = repr(example) if isinstance(example, str) else str(example)
@@ -401,10 +412,14 @@ class TableEncoder:
         for j, (column, kind, position) in enumerate(zip(columns, self.kinds, self._slices, strict=True)):
             if column is None or kind == NEVER_OBSERVED:
                 continue
-            if column.dtype.kind != ("f" if kind == NUMBERS else "O"):
+            if kind == DATES:
+                column = self._read_dates(j, column)
+            if column.dtype.kind != _DTYPE_KINDS[kind]:
                 self._check_kind(j, column)
             elif kind == NUMBERS:
                 numbers[:, position.start] = column
+            elif kind == DATES:
+                numbers[:, position] = self._dates[j].encode(column)
             else:
                 encoder = self._categories[j]
                 codes = encoder.codes(column)
@@ -421,14 +436,20 @@ class TableEncoder:
 
     def _describe_beyond(self, numbers: Floats, beyond: Bools) -> tuple[OutOfRange, ...]:
         """Describe the cells of `numbers` (n, d) that are `beyond` the limits."""
-        exceeded = []
-        for k in np.flatnonzero(beyond.any(axis=0)):
+        exceeded: dict[int, OutOfRange] = {}
+        for k in np.flatnonzero(beyond.any(axis=0)).tolist():
+            j, part = int(self.groups[k]), self._part(k)
             values = numbers[beyond[:, k], k]
-            smallest, largest = f"{values.min():.6g}", f"{values.max():.6g}"
-            seen = f"{self._ranges.minimum[k]:.6g} to {self._ranges.maximum[k]:.6g}"
-            j = int(self.groups[k])
-            exceeded.append(OutOfRange(j, self._message_label(j), len(values), smallest, largest, seen))
-        return tuple(exceeded)
+            ends = [values.min(), values.max(), self._ranges.minimum[k], self._ranges.maximum[k]]
+            smallest, largest, *seen = (
+                describe_year(end) if part == "year" else f"{end:.6g}" for end in ends
+            )
+            label = self._message_label(j)
+            if part is not None and part != "year":
+                label += f" ({part})"
+            # The year of a date comes first. If it is out of range, other features need no mention.
+            exceeded.setdefault(j, OutOfRange(j, label, len(values), smallest, largest, " to ".join(seen)))
+        return tuple(exceeded.values())
 
     def _whole_columns(self, cells: Bools) -> Bools:
         """Mark all encoded columns of an input column if one of them is marked."""
@@ -446,6 +467,13 @@ class TableEncoder:
         return values, mask
 
 
+def _kind(sample: NDArray) -> str:
+    """Type of a column in the training rows."""
+    if missing_entries(sample).all():
+        return NEVER_OBSERVED
+    return next(kind for kind, letter in _DTYPE_KINDS.items() if letter == sample.dtype.kind)
+
+
 def _outputs(target: NDArray, task: Task) -> Floats:
     """Outputs (n, k) for the target encoding: targets, or class indicators (one column for two classes)."""
     if isinstance(task, Classification):
@@ -454,15 +482,10 @@ def _outputs(target: NDArray, task: Task) -> Floats:
     return np.asarray(target, dtype=np.float64).reshape(len(target), -1)
 
 
-def listed(problems: Sequence[object], limit: int = 5) -> str:
-    """Enumerate descriptions of columns in a message, at most `limit` of them."""
-    shown = ", ".join(map(str, problems[:limit]))
-    return shown if len(problems) <= limit else f"{shown} and {len(problems) - limit} more columns"
-
-
 def _dates_message(label: str, column: NDArray) -> str:
     return (
-        f"Dates and times are not supported, but {label} contains {column[~np.isnat(column)][0]}. Convert it "
-        "to numbers that are informative for the prediction, such as the hour, the weekday, or the days since a "
-        "fixed date, or drop the column."
+        f"Dates and times are not expanded with date_features=False, but {label} contains "
+        f"{column[~np.isnat(column)][0]}. Convert it to numbers that are informative for the prediction, "
+        "such as the hour, the weekday, or the days since a fixed date, drop the column, or set "
+        "date_features=True."
     )

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats
-from stablemiss.text import count
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,33 +77,3 @@ class Ranges:
             "lower": self.lower,
             "upper": self.upper,
         }
-
-
-@dataclass(frozen=True)
-class OutOfRange:
-    """Values of one column that are far outside the range of the training rows, for messages.
-
-    Attributes
-    ----------
-    column : int
-        Position of the input column.
-    label : str
-        The column as named in messages.
-    n_rows : int
-        Number of rows with such values.
-    smallest, largest : str
-        The smallest and the largest such value.
-    seen : str
-        Range of the column in the training rows.
-    """
-
-    column: int
-    label: str
-    n_rows: int
-    smallest: str
-    largest: str
-    seen: str
-
-    def __str__(self) -> str:
-        values = self.smallest if self.smallest == self.largest else f"{self.smallest} to {self.largest}"
-        return f"{self.label} ({values} in {count(self.n_rows, 'row')}; {self.seen} in training)"

@@ -21,7 +21,7 @@ from stablemiss.text import is_number
 DATE_DTYPE = np.dtype("datetime64[us]")
 
 # Times of day become dates on this day, so that only the hour varies.
-_TIME_OF_DAY_DATE = date(2000, 1, 1)
+TIME_OF_DAY_DATE = date(2000, 1, 1)
 
 # The date and time types of pandas are subclasses of these.
 _DURATION_TYPES = (timedelta, np.timedelta64)
@@ -325,7 +325,7 @@ def _object_column(array: NDArray, label: str) -> NDArray:
 def _local_time(entry: Any) -> np.datetime64:
     """Convert a date, a date with time or a time of day; a time zone is dropped."""
     if isinstance(entry, time):
-        entry = datetime.combine(_TIME_OF_DAY_DATE, entry)
+        entry = datetime.combine(TIME_OF_DAY_DATE, entry)
     if isinstance(entry, datetime):
         entry = entry.replace(tzinfo=None)
     return np.datetime64(entry, "us")

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from stablemiss import __version__
 from stablemiss.data import Floats, MaskedData
 from stablemiss.encoding import Encoded, OnOutOfRange, TableEncoder, read_table
-from stablemiss.encoding.encoder import listed
+from stablemiss.encoding.encoded import listed
 from stablemiss.estimators.archive import ArchiveError, write_tree
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, target_name
 from stablemiss.estimators.validation import (
@@ -192,7 +192,7 @@ class MissingEstimator(BaseEstimator, ABC):
         else:
             task = Regression.of(target[train], weight[train])
         encoded_target = task.encode(target)
-        encoder = TableEncoder(self.max_one_hot)
+        encoder = TableEncoder(self.max_one_hot, self.date_features)
         values, mask = encoder.fit_transform(table, train, encoded_target, task, rng)
         data = MaskedData.of(values, mask, encoded_target, weight, encoder.groups)
         train_data, valid_data = data.rows(train), data.rows(valid)
@@ -360,7 +360,7 @@ class MissingEstimator(BaseEstimator, ABC):
             )
         if unknown:
             self._report_unseen(
-                f"Unknown categories, not among those that {type(self).__name__} was fitted with: "
+                f"Unknown categories, which do not occur in the training rows of {type(self).__name__}: "
                 f"{listed(unknown)}. They count as missing. Correct them, fit with rows in which they occur, "
                 f"{advice}",
                 UnknownCategoryWarning,

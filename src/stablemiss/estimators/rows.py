@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from datetime import date, time, timedelta
+from numbers import Number
 from typing import Any
 
 import narwhals as nw
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
-from stablemiss.data import Floats, missing_cells
+from stablemiss.data import Floats, missing_cells, to_array
 from stablemiss.seeding import Rng
 
 Indices = NDArray[np.int64]
@@ -48,16 +50,15 @@ def read_labels(y: Any, n_rows: int) -> NDArray:
         raise ValueError(
             f"y should be a 1d array of labels, but has shape {target.shape}. Fit one classifier per column."
         )
-    _check_no_missing(missing_cells(target), y)
-    _check_no_times(target, y)
-    if target.dtype.kind == "O":
-        is_text = {isinstance(label, str) for label in target}
-        if len(is_text) > 1:
-            raise ValueError(
-                "The target mixes text with other labels. Convert all labels to text, or all to numbers."
-            )
-        if is_text == {False}:
-            target = np.array(target.tolist())
+    # numpy turns NaN into the text 'nan' and numbers into text if a list also contains text.
+    labels = np.asarray(y, dtype=object).reshape(target.shape) if isinstance(y, list | tuple) else target
+    # In an array of text, NaN has been converted already.
+    is_converted = isinstance(y, np.ndarray) and labels.dtype.kind == "U"
+    _check_no_missing(labels == "nan" if is_converted else missing_cells(labels), y)
+    _check_no_times(labels, y)
+    _check_one_type(labels, y)
+    if target.dtype.kind == "O" and not isinstance(target[0], str):
+        target = np.array(target.tolist())
     elif target.dtype.kind == "f":
         _check_finite(target, y)
     check_classification_targets(target)
@@ -125,6 +126,8 @@ def _to_array(y: Any, n_rows: int) -> NDArray:
         raise ValueError("fit requires y to be passed, but the target y is None.")
     frame = nw.from_native(y, allow_series=True, pass_through=True)
     target = frame.to_numpy() if isinstance(frame, nw.Series | nw.DataFrame) else np.asarray(y)
+    if isinstance(y, np.ma.MaskedArray) or target.dtype.kind == "T":
+        target = to_array(y).astype(object)
     if target.dtype.kind == "c":
         raise ValueError(
             "Complex data not supported: the target is complex. Fit its real and imaginary parts separately."
@@ -157,6 +160,30 @@ def _check_no_times(labels: NDArray, y: Any) -> None:
         raise ValueError(
             f"The labels{_named(y)} must be classes, but are dates, times or durations, such as {example}. "
             "Convert them to text if each is a separate class, or to the classes that they stand for."
+        )
+
+
+def _check_one_type(labels: NDArray, y: Any) -> None:
+    """Raise ValueError unless the labels are all text, all numbers or all booleans."""
+    if labels.dtype.kind in "fiubU":
+        return
+    kinds = {str: "text", bytes: "bytes", bool: "booleans", np.bool_: "booleans"}
+    examples: dict[str, Any] = {}
+    counts: Counter[str] = Counter()
+    for type_, n in Counter(map(type, labels.tolist())).items():
+        kind = next((kind for base, kind in kinds.items() if issubclass(type_, base)), None)
+        kind = kind or ("numbers" if issubclass(type_, Number) else f"objects of type {type_.__name__}")
+        counts[kind] += n
+        examples.setdefault(kind, next(label for label in labels.tolist() if type(label) is type_))
+    if len(counts) > 1:
+        listed = ", ".join(f"{kind} ({n}, such as {examples[kind]!r})" for kind, n in counts.most_common())
+        raise ValueError(
+            f"The labels{_named(y)} mix types: {listed}. Convert all labels to text, or all to numbers."
+        )
+    if "bytes" in counts:
+        raise ValueError(
+            f"The labels{_named(y)} are bytes, such as {examples['bytes']!r}. Convert them to text, for "
+            "example with y.astype(str)."
         )
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
-from stablemiss.data import Floats, missing_cells
+from stablemiss.data import Floats
 from stablemiss.encoding import read_table
-from stablemiss.encoding.table import Table
+from stablemiss.encoding.table import Table, missing_entries
 from stablemiss.estimators.missing import MethodByNameEstimator
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
 from stablemiss.missingness import Mechanism
@@ -121,23 +121,23 @@ class HoldoutSplit:
 
 def _to_array(table: Table) -> NDArray:
     """All columns as one array, numeric if all columns are numeric."""
-    dtype = np.result_type(*table.columns) if table.columns else np.float64
-    return np.stack([column.astype(dtype) for column in table.columns], axis=1)
+    is_numeric = all(column.dtype.kind == "f" for column in table.columns)
+    return np.stack([column.astype(np.float64 if is_numeric else object) for column in table.columns], axis=1)
 
 
 def _hide(table: Table, mechanism: Mechanism, rng: Rng) -> NDArray:
     """Return the rows with values hidden by a mechanism.
 
-    The mechanism sees every category as the number 0.
+    The mechanism sees every category and every date as the number 0.
     """
     numbers = np.stack(
         [
-            column if column.dtype.kind == "f" else np.where(missing_cells(column), np.nan, 0.0)
+            column if column.dtype.kind == "f" else np.where(missing_entries(column), np.nan, 0.0)
             for column in table.columns
         ],
         axis=1,
     )
     rows = _to_array(table)
-    # NaN means missing in columns of strings too.
+    # NaN means missing in columns of strings and dates too.
     rows[~mechanism.draw(numbers, rng)] = np.nan
     return rows
