@@ -6,11 +6,14 @@ caller decides whether that becomes a progress bar, log lines or nothing.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as RichProgress
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import ProgressColumn, TaskID
 
 
 class Progress(ABC):
@@ -73,6 +76,8 @@ class NullProgress(Progress):
 class ProgressBar(Progress):
     """Shows a progress bar for the current task on standard error and removes it when the task ends.
 
+    If the number of steps is known, the bar shows the share that is done and the time that is left.
+
     See Also
     --------
     NullProgress : Shows nothing.
@@ -83,16 +88,17 @@ class ProgressBar(Progress):
         self._task: TaskID | None = None
 
     def start(self, description: str, total: int | None = None) -> None:
+        # Rich takes a while to import, and most processes show no bar.
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
         self.finish()
-        self._progress = RichProgress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TimeElapsedColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=Console(stderr=True),
-            transient=True,
-        )
+        columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24)]
+        if total is not None:
+            columns.append(TextColumn("{task.percentage:>3.0f}%"))
+        columns += [TimeElapsedColumn(), _time_left(), TextColumn("{task.fields[note]}")]
+        self._progress = RichProgress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._progress.add_task(description, total=total, note="")
         self._progress.start()
 
@@ -104,3 +110,24 @@ class ProgressBar(Progress):
         if self._progress is not None:
             self._progress.stop()
         self._progress = self._task = None
+
+
+def terminal_progress() -> Progress:
+    """A progress bar if standard error is a terminal. In a file, a bar would leave only empty lines."""
+    return ProgressBar() if sys.stderr.isatty() else NullProgress()
+
+
+def _time_left() -> ProgressColumn:
+    """Column with the estimated time left; empty as long as it is not known."""
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
+
+    class TimeLeft(ProgressColumn):
+        max_refresh = 0.5
+
+        def render(self, task: Task) -> Text:
+            if task.total is None or task.time_remaining is None:
+                return Text("")
+            return Text(f"{timedelta(seconds=max(0, round(task.time_remaining)))} left")
+
+    return TimeLeft()

@@ -8,6 +8,7 @@ import typer
 
 from stablemiss import __version__
 from stablemiss.cli.demo import demo
+from stablemiss.cli.evaluate import evaluate
 from stablemiss.cli.fit import fit
 from stablemiss.cli.methods import methods
 from stablemiss.cli.predict import predict
@@ -43,10 +44,11 @@ def _options(
 
 app.command(epilog="Example:  stablemiss demo --seed 1 --train-level 0.5")(demo)
 app.command(epilog="Example:  stablemiss fit houses.csv --target price --model houses.stablemiss")(fit)
-app.command(epilog="Example:  stablemiss predict houses.stablemiss new.csv --output prices.csv")(predict)
+app.command(epilog="Example:  stablemiss evaluate houses.stablemiss other_houses.csv")(evaluate)
 app.command(
-    epilog="Example:  stablemiss tune houses.csv --target price --method boosting --study houses.journal"
-)(tune)
+    epilog="Example:  stablemiss predict houses.stablemiss new.csv --interval 0.9 --explain --keep id"
+)(predict)
+app.command(epilog="Example:  stablemiss tune houses.csv --target price --study houses.journal")(tune)
 app.command(epilog="Example:  stablemiss methods")(methods)
 app.command(epilog="Example:  stablemiss reproduce table1 figure2 --budget quick --jobs 2")(reproduce)
 app.command(epilog="Example:  stablemiss report --budget quick --output reproduction.html")(report)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
@@ -10,15 +9,14 @@ from typing import Annotated
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.progress import NullProgress, Progress, ProgressBar
+from stablemiss.progress import Progress, terminal_progress
 
 
 class TimedProgress(Progress):
     """Shows a progress bar for each task and prints the time it took when it is finished."""
 
     def __init__(self) -> None:
-        # Redirected to a file, a progress bar would leave only empty lines.
-        self._bar = ProgressBar() if sys.stderr.isatty() else NullProgress()
+        self._bar = terminal_progress()
         self._description = ""
         self._start = 0.0
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
+
+from stablemiss.cli.interrupts import EXIT_CODE, NOTHING_WRITTEN, interruption
 
 # Messages of the library mention Python parameters; the command line has flags instead.
 FLAGS = {
@@ -14,6 +18,8 @@ FLAGS = {
     'set on_unseen_missing="ignore"': "use --on-unseen-missing ignore",
     'on_unseen_missing="ignore"': "--on-unseen-missing ignore",
 }
+# Exit code of a program whose standard output was closed by the program that reads it.
+BROKEN_PIPE_EXIT_CODE = 141
 
 
 def with_flags(message: str) -> str:
@@ -29,11 +35,68 @@ def with_flags(message: str) -> str:
     return message
 
 
-@contextmanager
-def plain_errors() -> Iterator[None]:
-    """Context manager that prints errors and warnings as one line each and exits with code 2 on errors.
+class Warnings:
+    """Shows each warning once, on standard error.
 
-    Errors that indicate a bug, such as ZeroDivisionError, keep their traceback.
+    Attributes
+    ----------
+    shown : list of str
+        The warnings so far.
+    """
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self._is_batch = False
+        # Kinds of warnings that were shown for earlier batches and for the current one.
+        self._kinds: set[type[Warning]] = set()
+        self._batch_kinds: set[type[Warning]] = set()
+        self._has_more = False
+        self._n_more = 0
+
+    def show(self, message: Warning | str, category: type[Warning], *args: object, **kwargs: object) -> None:
+        """Show a warning; replaces `warnings.showwarning`."""
+        text = with_flags(str(message))
+        # Identical warnings from several steps are shown once.
+        if text in self.shown:
+            return
+        if self._is_batch and category in self._kinds:
+            self._has_more = True
+            return
+        self._batch_kinds.add(category)
+        self._print(text)
+
+    @contextmanager
+    def of_batch(self) -> Iterator[None]:
+        """Context manager for the prediction of a batch of rows.
+
+        A warning that differs from an earlier one of the same kind only in what rows it is about is counted
+        instead of shown.
+        """
+        self._is_batch, self._has_more, self._batch_kinds = True, False, set()
+        yield
+        self._is_batch = False
+        self._kinds |= self._batch_kinds
+        self._n_more += self._has_more
+
+    def finish_batches(self) -> None:
+        """Say how many batches had warnings that were not shown."""
+        if self._n_more:
+            self._print(
+                f"These warnings are about the first rows in which they occur; {self._n_more:,} later "
+                "batches of rows had similar ones."
+            )
+
+    def _print(self, text: str) -> None:
+        self.shown.append(text)
+        typer.echo(f"Warning: {text}", err=True)
+
+
+@contextmanager
+def plain_errors() -> Iterator[Warnings]:
+    """Context manager that prints errors and warnings as one line each, and handles Ctrl-C.
+
+    It exits with code 2 on errors and with code 130 on Ctrl-C. Errors that indicate a bug, such as
+    ZeroDivisionError, keep their traceback. It yields the warnings.
 
     Examples
     --------
@@ -44,19 +107,20 @@ def plain_errors() -> Iterator[None]:
     ...     end.exit_code
     2
     """
-    shown: set[str] = set()
-
-    def show(message: Warning | str, *args: object, **kwargs: object) -> None:
-        # Identical warnings from several steps are shown once.
-        if str(message) not in shown:
-            shown.add(str(message))
-            typer.echo(f"Warning: {with_flags(str(message))}", err=True)
-
+    shown = Warnings()
+    interruption.message, interruption.is_reported = NOTHING_WRITTEN, False
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show
+        warnings.showwarning = shown.show
         try:
-            yield
+            yield shown
+        except KeyboardInterrupt as error:
+            typer.echo(interruption.text(), err=True)
+            raise typer.Exit(EXIT_CODE) from error
+        except BrokenPipeError as error:
+            # The reader of standard output has ended, such as `head`. Nothing more may be flushed to it.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(BROKEN_PIPE_EXIT_CODE) from error
         except OSError as error:
             # Errors of the operating system have separate attributes for reason and file name.
             message = f"{error.strerror}: {error.filename}" if error.filename else str(error)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stablemiss.cli.errors import plain_errors
+from stablemiss.cli.formats import check_not_input
 
 
 def report(
@@ -43,9 +44,11 @@ def report(
             )
         check_can_render()
         check_can_write(output)
+        records_file = folder / f"{budget}.jsonl"
+        check_not_input("--output", output, {"the records": records_file, "--docs": docs})
         if docs is not None:
             split_page(docs, "reproduction")
-        records, n_old = current_records(Store(folder / f"{budget}.jsonl"), chosen)
+        records, n_old = current_records(Store(records_file), chosen)
         if n_old:
             typer.echo(
                 f"Skipped {n_old} records that were computed with different settings. To compute them again: "

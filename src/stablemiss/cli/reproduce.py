@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from stablemiss.cli.errors import plain_errors
+from stablemiss.cli.interrupts import interruption
 from stablemiss.progress import NullProgress, ProgressBar
 
 
@@ -62,6 +63,9 @@ def reproduce(
         store = Store(folder / f"{budget}.jsonl")
         # Redirected to a file, a progress bar would leave only empty lines.
         progress = ProgressBar() if sys.stderr.isatty() else LineProgress()
+        interruption.message = (
+            f"Interrupted; finished records are in {store.path}. Run the command again to continue."
+        )
         records = reproduction.run(store, workers, retry_failed, progress)
         for table in reproduction.tables:
             print_comparison(compare(table, records, reproduction.budget))

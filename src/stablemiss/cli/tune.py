@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.cli.files import check_readable
-from stablemiss.cli.fit import (
+from stablemiss.cli.formats import check_not_input, check_readable
+from stablemiss.cli.interrupts import interruption
+from stablemiss.cli.models import choose_method, params_file
+from stablemiss.cli.options import (
+    TABLE_HELP,
+    BudgetName,
     Category,
     Classify,
-    Data,
+    Decimal,
+    Encoding,
+    FormatName,
     Ignore,
     MethodName,
+    MissingValue,
     Params,
+    Seed,
+    Separator,
     Target,
-    read_params,
-    read_rows,
+    read_options,
 )
-from stablemiss.progress import NullProgress, ProgressBar
+from stablemiss.cli.training import Roles, read_training_rows
+from stablemiss.progress import terminal_progress
 from stablemiss.writing import atomic_write, check_can_write
 
 if TYPE_CHECKING:
@@ -33,9 +41,10 @@ N_SHOWN = 5
 
 
 def tune(
-    data: Data,
+    data: Annotated[Path, typer.Argument(help=f"Training table: {TABLE_HELP}")],
     target: Target,
-    method: MethodName = "boosting",
+    method: MethodName = None,
+    budget: BudgetName = None,
     trials: Annotated[
         int, typer.Option(help="Total number of trials, including those already in the study.", min=1)
     ] = 50,
@@ -47,7 +56,10 @@ def tune(
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "--out", help="File for the best hyper-parameters, as JSON.")
+        Path,
+        typer.Option(
+            "--output", "--out", help="File for the method and its best hyper-parameters, for fit --params."
+        ),
     ] = Path("params.json"),
     params: Params = None,
     classify: Classify = None,
@@ -57,21 +69,34 @@ def tune(
     timeout: Annotated[
         float | None, typer.Option(help="Seconds after which no further trial starts.", show_default=False)
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 0,
+    seed: Seed = 0,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    file_format: FormatName = None,
+    missing_value: MissingValue = None,
 ) -> None:
     """Search for the hyper-parameters of a method with the lowest loss on validation rows."""
     with plain_errors():
-        check_readable(data)
+        options = read_options(separator, decimal, encoding, file_format, missing_value)
+        check_readable(data, options.format)
         check_can_write(output)
-        settings = read_params(params)
-        rows = read_rows(data, target, classify, ignore or [], category or [])
+        check_not_input(
+            "--output", output, {"the data": data, "--params": params_file(params), "--study": study}
+        )
+        choice = choose_method(method, budget, params)
+        rows = read_training_rows(data, Roles(target, classify, ignore or [], category or []), options)
 
         from stablemiss.estimators import MissingClassifier, MissingRegressor
         from stablemiss.tuning import tune as search
 
         estimator_class = MissingClassifier if rows.classify else MissingRegressor
+        if study is not None:
+            interruption.message = (
+                f"Interrupted; finished trials are in {study}. Run the command again to continue."
+            )
         tuned = search(
-            estimator_class(method=method, params=settings),
+            estimator_class(method=choice.method, params=choice.params),
             rows.features,
             rows.target,
             n_trials=trials,
@@ -79,16 +104,17 @@ def tune(
             random_state=seed,
             n_jobs=jobs,
             timeout=timeout,
-            # Redirected to a file, a progress bar would leave only empty lines.
-            progress=ProgressBar() if sys.stderr.isatty() else NullProgress(),
+            progress=terminal_progress(),
         )
         loss = "log loss" if rows.classify else "RMSE in standard deviations of the target"
-        typer.echo(f"{len(tuned.trials)} trials of {method}, by {loss} on validation rows:")
+        typer.echo(f"{len(tuned.trials)} trials of {choice.method}, by {loss} on validation rows:")
         for line in trial_lines(tuned.trials):
             typer.echo(line)
         with atomic_write(output) as unfinished:
-            unfinished.write_text(json.dumps(tuned.params, indent=2) + "\n")
-        typer.echo(f"Parameters: {output}")
+            best = {"method": choice.method, "params": tuned.params}
+            unfinished.write_text(json.dumps(best, indent=2) + "\n")
+        typer.echo(f"Method and parameters: {output}")
+        typer.echo(f"To fit with them: stablemiss fit {data} --target {target} --params {output}")
 
 
 def trial_lines(trials: list[Trial]) -> list[str]:
@@ -103,7 +129,9 @@ def trial_lines(trials: list[Trial]) -> list[str]:
       0.5  {"ridge": 1.0}  (initial)
     """
     completed = [trial for trial in trials if trial.loss is not None]
-    completed.sort(key=lambda trial: trial.loss or 0.0)
+    # Trials with the same hyper-parameters share one fit and are shown once.
+    completed = list({json.dumps(trial.params): trial for trial in reversed(completed)}.values())
+    completed.sort(key=lambda trial: (trial.loss or 0.0, trial.number))
     shown = [trial for rank, trial in enumerate(completed) if rank < N_SHOWN or trial.is_initial]
     lines = [
         f"  {trial.loss:.4g}  {json.dumps(_rounded(trial.params))}{'  (initial)' if trial.is_initial else ''}"

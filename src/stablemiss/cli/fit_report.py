@@ -1,0 +1,239 @@
+"""What `stablemiss fit` prints: the facts about a fit, and their text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from stablemiss.cli.models import MethodChoice
+from stablemiss.cli.training import TrainingRows
+
+if TYPE_CHECKING:
+    from stablemiss.estimators.base import MissingEstimator
+
+# Columns that are listed unless --all-columns is given.
+MAX_COLUMNS = 30
+# Words that --json uses → words of the text.
+KINDS = {"number": "number", "category": "category", "date": "date", "ignored": "not used"}
+
+Facts = dict[str, Any]
+
+
+def collect_facts(
+    estimator: MissingEstimator, rows: TrainingRows, choice: MethodChoice, target: str
+) -> Facts:
+    """What a user wants to know about a fitted model, as data that JSON can hold.
+
+    Parameters
+    ----------
+    estimator : MissingEstimator
+        The fitted model.
+    rows : TrainingRows
+        What it was fitted to.
+    choice : MethodChoice
+        The method.
+    target : str
+        Column that it predicts.
+
+    See Also
+    --------
+    render_facts : Their text.
+    """
+    features = rows.features
+    n_cells = features.num_rows * features.num_columns
+    n_missing = sum(column.null_count for column in features.columns)
+    scores = estimator.validation_scores_
+    return {
+        "target": target,
+        "target_remarks": rows.remarks.of_column(target),
+        "task": "classification" if rows.classify else "regression",
+        "method": choice.method,
+        "params": choice.params or {},
+        "n_rows": features.num_rows,
+        "n_rows_without_target": rows.n_dropped,
+        "n_columns": features.num_columns,
+        "missing_share": n_missing / n_cells,
+        "columns": [*_used_columns(estimator, rows), *_unused_columns(rows)],
+        "validation": None if scores is None else {name: _finite(score) for name, score in scores.items()},
+        "read_as": rows.dialect.describe() if rows.dialect else "",
+    }
+
+
+def render_facts(facts: Facts, all_columns: bool = False) -> str:
+    """The facts about a fit as text.
+
+    Parameters
+    ----------
+    facts : dict
+        From `collect_facts`, with "seconds" and "model".
+    all_columns : bool, default=False
+        Whether to list all columns even if there are many.
+    """
+    lines = [_headline(facts), ""]
+    lines += _column_lines(facts["columns"], facts["n_rows"], None if all_columns else MAX_COLUMNS)
+    lines.append("")
+    lines += [f"Target      {facts['target']} {remark}" for remark in facts["target_remarks"]]
+    if facts["n_rows_without_target"]:
+        lines.append(f"Dropped     {facts['n_rows_without_target']:,} rows without {facts['target']!r}")
+    if facts["read_as"]:
+        lines.append(f"Read as     {facts['read_as']}")
+    lines.append(f"Validation  {validation_line(facts)}")
+    lines.append(f"Model       {facts['model']}")
+    return "\n".join(lines)
+
+
+def validation_line(facts: Facts) -> str:
+    """The error on validation rows beside that of a constant.
+
+    Parameters
+    ----------
+    facts : dict
+        From `collect_facts`.
+
+    Examples
+    --------
+    >>> scores = {"rmse": 123456.7, "rmse_constant": 367000.2, "r2": 0.887, "n_rows": 2594}
+    >>> validation_line({"validation": scores, "task": "regression"})
+    'RMSE 123,457 (always predicting the mean: 367,000), R² 0.887, on 2,594 rows held out'
+    """
+    scores = facts["validation"]
+    if scores is None:
+        return (
+            f"not available, because {facts['method']} learns from all rows; use: stablemiss evaluate "
+            f"{facts['model']} OTHER_ROWS"
+        )
+    held_out = f"on {scores['n_rows']:,} rows held out"
+    if facts["task"] == "regression":
+        r2 = "" if scores["r2"] is None else f", R² {scores['r2']:.3f}"
+        return (
+            f"RMSE {show_number(scores['rmse'])} (always predicting the mean: "
+            f"{show_number(scores['rmse_constant'])}){r2}, {held_out}"
+        )
+    return (
+        f"log loss {scores['log_loss']:.4f} (always predicting the class frequencies: "
+        f"{scores['log_loss_constant']:.4f}), accuracy {scores['accuracy']:.1%} (always the most frequent "
+        f"class: {scores['accuracy_constant']:.1%}), {held_out}"
+    )
+
+
+def show_number(number: float) -> str:
+    """A number with at least four significant digits, and with commas between thousands.
+
+    Examples
+    --------
+    >>> show_number(123456.78), show_number(1.23456), show_number(0.000123456), show_number(12)
+    ('123,457', '1.235', '0.0001235', '12')
+    """
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    digits = 3 - math.floor(math.log10(abs(number)))
+    if digits > 8:
+        return f"{number:.4g}"
+    text = f"{number:,.{max(digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def table_lines(header: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[int] = ()) -> list[str]:
+    """Lines of a table with aligned columns.
+
+    Parameters
+    ----------
+    header : iterable of str
+        Names of the columns.
+    rows : iterable of iterables of str
+        The cells.
+    right : iterable of int, default=()
+        Columns that are aligned on the right.
+
+    Examples
+    --------
+    >>> table_lines(["name", "n"], [["a", "10"], ["bcdef", "9"]], right=[1])
+    ['name    n', 'a      10', 'bcdef   9']
+    """
+    table = [list(header), *(list(row) for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    right = set(right)
+    return [
+        "  ".join(
+            cell.rjust(width) if j in right else cell.ljust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]
+
+
+def _headline(facts: Facts) -> str:
+    method = facts["method"]
+    if "budget" in facts["params"]:
+        method += f" (budget {facts['params']['budget']})"
+    return (
+        f"Fitted {method} in {facts['seconds']:.1f} s: {facts['task']} of {facts['target']!r} from "
+        f"{facts['n_columns']:,} columns and {facts['n_rows']:,} rows, {facts['missing_share']:.1%} of the "
+        "values missing."
+    )
+
+
+def _used_columns(estimator: MissingEstimator, rows: TrainingRows) -> list[Facts]:
+    return [
+        {
+            "name": column.name,
+            "read_as": column.kind,
+            "n_levels": column.n_levels,
+            "n_missing": column.n_missing,
+            "remarks": [*rows.remarks.of_column(column.name), *column.remarks],
+        }
+        for column in _column_report(estimator, rows)
+    ]
+
+
+def _unused_columns(rows: TrainingRows) -> list[Facts]:
+    return [
+        {"name": name, "read_as": "ignored", "n_levels": None, "n_missing": None, "remarks": [reason]}
+        for name, reason in rows.unused.items()
+    ]
+
+
+def _column_lines(columns: list[Facts], n_rows: int, limit: int | None) -> list[str]:
+    shown = columns
+    if limit is not None and len(columns) > limit:
+        # Columns with remarks are the ones to look at.
+        with_remarks = [column for column in columns if column["remarks"]]
+        chosen = {column["name"] for column in [*with_remarks, *columns][:limit]}
+        shown = [column for column in columns if column["name"] in chosen]
+    cells = [
+        [
+            column["name"],
+            KINDS[column["read_as"]] + (f", {column['n_levels']:,} levels" if column["n_levels"] else ""),
+            "" if column["n_missing"] is None else f"{column['n_missing'] / n_rows:.1%}",
+            "; ".join(column["remarks"]),
+        ]
+        for column in shown
+    ]
+    lines = table_lines(["Column", "Read as", "Missing", "Remark"], cells, right=[2])
+    n_more = len(columns) - len(shown)
+    return [*lines, f"… and {n_more:,} more; --all-columns lists them."] if n_more else lines
+
+
+def _finite(score: float) -> float | None:
+    """JSON has no NaN."""
+    return score if math.isfinite(score) else None
+
+
+def _column_report(estimator: Any, rows: TrainingRows) -> list[Any]:
+    if hasattr(estimator, "column_report_"):
+        return estimator.column_report_
+    from types import SimpleNamespace
+
+    encoder = estimator.encoder_
+    kinds = {"numbers": "number", "categories": "category", "dates": "date", "never observed": "ignored"}
+    return [
+        SimpleNamespace(
+            name=name,
+            kind=kinds[kind],
+            n_levels=len(encoder._categories[j].categories) if kind == "categories" else None,
+            n_missing=rows.features.column(name).null_count,
+            remarks=(),
+        )
+        for j, (name, kind) in enumerate(zip(encoder.names, encoder.kinds, strict=True))
+    ]

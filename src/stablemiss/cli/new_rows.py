@@ -1,0 +1,150 @@
+"""Rows of a file in the form in which a fitted model takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from stablemiss.cli.columns import Remarks, TextRules, is_text, to_text, to_training_types
+from stablemiss.cli.entries import MISSING, null_markers, to_numbers
+from stablemiss.cli.reading import ReadOptions, TableSource, open_table
+from stablemiss.cli.training import text_rules
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from stablemiss.data import Floats
+    from stablemiss.estimators.base import MissingEstimator
+
+
+class Batch(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        All columns as they are in the file.
+    features : pyarrow.Table
+        The columns that the model was fitted with, with the types that they had in training.
+    n_missing : (n,)
+        Number of columns of the model that are missing in each row, without those that were never observed in
+        training.
+    target : (n,) float64 or None
+        The target, or the position of the class in `classes_`; NaN where it is missing or an unknown class.
+        None if the file does not have it.
+    """
+
+    table: pyarrow.Table
+    features: pyarrow.Table
+    n_missing: Floats
+    target: Floats | None
+
+
+class NewRows:
+    """Rows for a fitted model, from `open_new_rows`.
+
+    Parameters
+    ----------
+    source : TableSource
+        The table.
+    rules : TextRules
+        How its text is read.
+    estimator : MissingEstimator
+        The fitted model.
+    target : str or None
+        The column that it predicts, if that is known.
+
+    Attributes
+    ----------
+    remarks : Remarks
+        What was noticed about the columns so far.
+    n_unknown_classes : int
+        Number of rows so far whose target is a class that the model does not know.
+    """
+
+    def __init__(
+        self, source: TableSource, rules: TextRules, estimator: MissingEstimator, target: str | None
+    ):
+        self.source = source
+        self.target = target if target in source.column_names else None
+        self.remarks = Remarks()
+        self.n_unknown_classes = 0
+        self._rules = rules
+        self._estimator = estimator
+        names, kinds = estimator.encoder_.names, estimator.encoder_.kinds
+        if names is None:
+            # The model was fitted to an array, so columns are matched by position.
+            names = source.column_names
+        self._features = [name for name in source.column_names if name in set(names)]
+        if not self._features:
+            raise ValueError(
+                f"{source.name} has none of the columns that the model was fitted with: {', '.join(names)}."
+            )
+        kind_of = dict(zip(names, kinds, strict=False))
+        self._numeric, self._categorical, self._dates = (
+            [name for name in self._features if kind_of.get(name) == kind]
+            for kind in ("numbers", "categories", "dates")
+        )
+        self._n_observed = sum(kind != "never observed" for kind in kinds)
+
+    def batches(self) -> Iterator[Batch]:
+        """The rows in batches. They can be read once."""
+        import numpy
+
+        for table in self.source.batches():
+            features = to_training_types(
+                table.select(self._features), self._numeric, self._categorical, self._rules, self.remarks
+            )
+            # Columns that were never observed in training do not count.
+            observed = [*self._numeric, *self._categorical, *self._dates]
+            n_missing = numpy.full(table.num_rows, float(self._n_observed - len(observed)))
+            for name in observed:
+                n_missing += features.column(name).is_null(nan_is_null=True).to_numpy()
+            target = None if self.target is None else self._read_target(table.column(self.target))
+            yield Batch(table, features, n_missing, target)
+
+    def _read_target(self, column: pyarrow.ChunkedArray) -> Floats:
+        """The target as in `Batch`. Other entries than numbers or known classes are NaN."""
+        import numpy
+        import pyarrow
+        from pyarrow import compute
+
+        classes = getattr(self._estimator, "classes_", None)
+        if is_text(column):
+            column, _ = null_markers(column, (*MISSING, *self._rules.missing_values))
+        if classes is None or classes.dtype.kind in "iuf":
+            numbers = to_numbers(column, self._rules.decimal) if is_text(column) else column
+            column = numbers.cast(pyarrow.float64())
+        else:
+            column = to_text(column)
+        if classes is not None:
+            labels = pyarrow.array(classes.tolist())
+            if classes.dtype.kind == "b":
+                labels, column = labels.cast(pyarrow.string()), compute.utf8_lower(column)
+            positions = compute.index_in(column, value_set=labels.cast(column.type))
+            self.n_unknown_classes += positions.null_count - column.null_count
+            column = positions
+        return numpy.asarray(column.cast(pyarrow.float64()).to_numpy(), dtype=numpy.float64)
+
+
+@contextmanager
+def open_new_rows(
+    path: Path, options: ReadOptions, estimator: MissingEstimator, target: str | None
+) -> Iterator[NewRows]:
+    """Open a table whose rows are to be predicted.
+
+    Parameters
+    ----------
+    path : Path
+        File name, or "-" for standard input.
+    options : ReadOptions
+        How to read it.
+    estimator : MissingEstimator
+        The fitted model.
+    target : str or None
+        The column that it predicts; None if that is not known.
+    """
+    with open_table(path, options) as source:
+        yield NewRows(source, text_rules(path, options, source.dialect), estimator, target)

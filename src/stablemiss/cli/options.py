@@ -1,0 +1,129 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stablemiss.cli.formats import Format
+from stablemiss.cli.reading import ReadOptions
+
+TABLE_HELP = "CSV, Parquet, Feather, JSON lines or Excel, optionally gzipped; - for standard input."
+
+Target = Annotated[str, typer.Option(help="Column to predict.")]
+MethodName = Annotated[
+    str | None,
+    typer.Option(help="Method to fit; see: stablemiss methods. Default: anymask.", show_default=False),
+]
+Params = Annotated[
+    str | None,
+    typer.Option(
+        help="Hyper-parameters: JSON such as '{\"ridge\": 0.1}', or a JSON file as written by `stablemiss "
+        "tune`, which also names the method.",
+        show_default=False,
+    ),
+]
+BudgetName = Annotated[
+    str | None,
+    typer.Option(
+        help="Time for anymask: fast, default or best. Better budgets take several times as long.",
+        show_default=False,
+    ),
+]
+Classify = Annotated[
+    bool | None,
+    typer.Option(
+        "--classify/--regress",
+        help="Classification or regression. Default: regression if the target is numeric.",
+        show_default=False,
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Do not use this column, for example an identifier. Can be repeated.", show_default=False
+    ),
+]
+Category = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Treat this column as categorical even if it contains numbers or dates, for example a code. Can "
+        "be repeated.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Random seed.", min=0)]
+
+Separator = Annotated[
+    str | None,
+    typer.Option(help="Separator of CSV files, such as ';' or tab. Default: detected.", show_default=False),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(help="Decimal mark of CSV files: . or ,  Default: detected.", show_default=False),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(help="Encoding of CSV files, such as cp1252. Default: detected.", show_default=False),
+]
+FormatName = Annotated[
+    Format | None,
+    typer.Option(
+        "--format",
+        help="Format of - and of files whose name does not show it. Default: csv.",
+        show_default=False,
+    ),
+]
+MissingValue = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Entry that means that a value is missing, in addition to NA, ? and similar ones. Can be "
+        "repeated.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
+
+
+def read_options(
+    separator: str | None,
+    decimal: str | None,
+    encoding: str | None,
+    file_format: Format | None,
+    missing_value: list[str] | None,
+) -> ReadOptions:
+    """Check the options for reading files.
+
+    Parameters
+    ----------
+    separator, decimal, encoding : str or None
+        As in `ReadOptions`; the separator may be written as "tab".
+    file_format : Format or None
+        Format of standard input and of files with an unknown extension.
+    missing_value : list of str or None
+        Further entries that mean "missing".
+
+    Examples
+    --------
+    >>> read_options("tab", None, None, None, None).separator
+    '\\t'
+    """
+    if separator in ("tab", "\\t"):
+        separator = "\t"
+    if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
+        raise ValueError(f"--separator must be a single character such as ';', or tab; got {separator!r}.")
+    if decimal not in (None, ".", ","):
+        raise ValueError(f"--decimal must be . or , ; got {decimal!r}.")
+    if separator is not None and separator == decimal:
+        raise ValueError(f"--separator and --decimal must differ; both are {separator!r}.")
+    return ReadOptions(separator, decimal, encoding, file_format, tuple(missing_value or ()))
+
+
+def check_model_file(path: Path) -> None:
+    """Raise ValueError if there is no model file at `path`."""
+    if not path.is_file():
+        raise ValueError(
+            f"There is no model file {path}; create one with: stablemiss fit DATA --target COLUMN."
+        )

@@ -1,0 +1,238 @@
+"""The rows of a file on which a model is fitted, checked before the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stablemiss.cli.columns import Remarks, TextRules, infer_types, is_text
+from stablemiss.cli.dialect import Dialect
+from stablemiss.cli.entries import MISSING
+from stablemiss.cli.formats import Format, format_of, show_path
+from stablemiss.cli.reading import ReadOptions, read_table
+from stablemiss.text import first_date_entry
+
+if TYPE_CHECKING:
+    import pyarrow
+    from numpy.typing import NDArray
+
+# A numeric target with at most this many different values, all whole, may consist of classes.
+MAX_CLASS_VALUES = 10
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the columns of a table are used for.
+
+    Attributes
+    ----------
+    target : str
+        Column to predict.
+    classify : bool, default=None
+        Whether the target consists of classes. None decides by its type.
+    ignore : sequence of str, default=()
+        Columns that are not used.
+    category : sequence of str, default=()
+        Columns that are categorical, whatever their entries are.
+    groups : str, default=None
+        Column whose groups are kept together in training or validation. It is not a feature.
+    time : str, default=None
+        Column by which the latest rows become validation rows. It is a feature unless it is ignored.
+    """
+
+    target: str
+    classify: bool | None = None
+    ignore: Sequence[str] = ()
+    category: Sequence[str] = ()
+    groups: str | None = None
+    time: str | None = None
+
+    def features(self, column_names: list[str]) -> list[str]:
+        """The columns from which the target is predicted."""
+        used = {self.target, self.groups, *self.ignore}
+        return [name for name in column_names if name not in used]
+
+
+@dataclass
+class TrainingRows:
+    """The rows of a file in which the target is not missing.
+
+    Attributes
+    ----------
+    features : pyarrow.Table
+        The columns from which the target is predicted.
+    target : (n,)
+        Numbers or labels.
+    classify : bool
+        Whether the task is classification.
+    n_dropped : int
+        Number of rows in which the target is missing.
+    unused : dict
+        Columns that are not used → the reason.
+    remarks : Remarks
+        What was noticed about the columns.
+    dialect : Dialect or None
+        How a CSV file is written.
+    split : dict
+        `groups` or `time` for the estimator's `fit`.
+    """
+
+    features: pyarrow.Table
+    target: NDArray[Any]
+    classify: bool
+    n_dropped: int
+    unused: dict[str, str]
+    remarks: Remarks
+    dialect: Dialect | None
+    split: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+def text_rules(path: Path, options: ReadOptions, dialect: Dialect | None) -> TextRules:
+    """How the text in a file is read.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    options : ReadOptions
+        How to read it.
+    dialect : Dialect or None
+        How a CSV file is written.
+    """
+    # Cells of an Excel sheet are filled in by hand like those of a CSV file.
+    has_markers = format_of(path, options.format) in (Format.csv, Format.excel)
+    return TextRules(
+        show_path(path),
+        dialect.decimal if dialect else ".",
+        (*MISSING, *options.missing_values) if has_markers else options.missing_values,
+        is_untyped=dialect is not None,
+    )
+
+
+def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> TrainingRows:
+    """Read the rows on which a model is fitted, and check them.
+
+    Parameters
+    ----------
+    path : Path
+        File name, or "-" for standard input.
+    roles : Roles
+        What the columns are used for.
+    options : ReadOptions
+        How to read the file.
+    """
+    table, dialect = read_table(path, options)
+    rules = text_rules(path, options, dialect)
+    for column in [roles.target, *roles.ignore, *roles.category, roles.groups, roles.time]:
+        if column is not None:
+            check_column(table.column_names, column, rules.name)
+    # Ignored columns are not parsed, because their entries do not matter.
+    used = [name for name in table.column_names if name not in roles.ignore or name == roles.time]
+    features = roles.features(table.column_names)
+    if not features:
+        raise ValueError(f"{rules.name} has no columns left to predict {roles.target!r} from.")
+    table, remarks = infer_types(table.select(used), rules, roles.category, roles.target, roles.classify)
+    table, n_dropped = drop_missing_target(table, roles.target, rules.name)
+    is_numeric, target = to_target(table.column(roles.target), roles.target, rules.name)
+    classify = not is_numeric if roles.classify is None else roles.classify
+    if not classify and not is_numeric:
+        raise ValueError(
+            f"Column {roles.target!r} in {rules.name} is not numeric, so regression is not possible; use "
+            "--classify."
+        )
+    remark_on_target(target, roles, classify, remarks)
+    unused = dict.fromkeys(roles.ignore, "--ignore")
+    split = {}
+    if roles.groups is not None:
+        unused[roles.groups] = "--groups"
+        split["groups"] = table.column(roles.groups).to_numpy()
+    if roles.time is not None:
+        split["time"] = table.column(roles.time).to_numpy()
+    return TrainingRows(table.select(features), target, classify, n_dropped, unused, remarks, dialect, split)
+
+
+def check_column(column_names: Sequence[str], name: str, path: str) -> None:
+    """Raise ValueError if a table has no column `name`."""
+    if name not in column_names:
+        raise ValueError(f"{path} has no column {name!r}; its columns are: {', '.join(column_names)}.")
+
+
+def drop_missing_target(table: pyarrow.Table, target: str, path: str) -> tuple[pyarrow.Table, int]:
+    """Drop rows in which the target is missing; return the remaining rows and the number of dropped rows."""
+    from pyarrow import compute, types
+
+    if types.is_floating(table.column(target).type):
+        row = compute.index(compute.is_inf(table.column(target)), True).as_py()
+        if row >= 0:
+            raise ValueError(
+                f"Column {target!r} in {path} is infinite in row {row + 1} (the first row is row 1), but the "
+                "target must be finite. Correct such entries, or leave them empty to drop their rows."
+            )
+    has_target = compute.invert(compute.is_null(table.column(target), nan_is_null=True))
+    kept = table.filter(has_target)
+    if not kept.num_rows:
+        raise ValueError(
+            f"Column {target!r} in {path} has no values; the target must have a value in at least one row."
+        )
+    return kept, table.num_rows - kept.num_rows
+
+
+def to_target(column: pyarrow.ChunkedArray, name: str, path: str) -> tuple[bool, NDArray[Any]]:
+    """Whether the target is numeric, and its values as an array.
+
+    Parameters
+    ----------
+    column : ChunkedArray
+        The target, without missing values.
+    name : str
+        Name of the column.
+    path : str
+        Name of the file for error messages.
+    """
+    import numpy
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    date = first_date_entry(column.unique().to_pylist()) if is_text(column) else None
+    if types.is_temporal(column.type) or types.is_nested(column.type) or date is not None:
+        example = date or column[0]
+        raise ValueError(
+            f"The target must be numeric, text or boolean; column {name!r} in {path} contains {example}. "
+            "Convert it to a number, such as the days since a fixed date."
+        )
+    is_numeric = (
+        types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)
+    )
+    if types.is_decimal(column.type):
+        column = column.cast("float64")
+    return is_numeric, numpy.asarray(column.to_pylist())
+
+
+def remark_on_target(target: NDArray[Any], roles: Roles, classify: bool, remarks: Remarks) -> None:
+    """Add a remark if classes may have been read as numbers, or numbers or names as classes.
+
+    Parameters
+    ----------
+    target : (n,)
+        Numbers or labels.
+    roles : Roles
+        What the columns are used for.
+    classify : bool
+        Whether the task is classification.
+    remarks : Remarks
+        Receives the remark.
+    """
+    import numpy
+
+    values = numpy.unique(target)
+    if classify and len(values) > max(20, len(target) // 2):
+        remarks.add(
+            roles.target, f"has {len(values):,} classes in {len(target):,} rows; is it the right column?"
+        )
+    few = 2 <= len(values) <= min(MAX_CLASS_VALUES, len(target) // 10)
+    if not classify and roles.classify is None and few and (values == numpy.round(values)).all():
+        shown = ", ".join(f"{value:g}" for value in values[:-1]) + f" and {values[-1]:g}"
+        remarks.add(roles.target, f"has only the values {shown}; use --classify if they are classes")
