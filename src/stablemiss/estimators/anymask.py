@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
+from stablemiss.checks import check_number, shown, to_list
 from stablemiss.data import Bools, Floats
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, ValidationSplit
 from stablemiss.methods import Method
@@ -193,6 +194,7 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         >>> bool(3 * narrow < wide)
         True
         """
+        check_number({"coverage": coverage}, coverage="(0, 1)")
         values, mask = self._encode(X)
         bounds = self.predictor_.predict_interval(values, mask, coverage)
         decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
@@ -225,9 +227,12 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         """
         values, mask = self._encode(X)
         assert isinstance(self.task_, Regression)
-        explanation = self._explain_missing(values, mask, self.task_.scale**2 / self.n_outputs_)
+        # In units of a power of two near the largest scale, whose square neither overflows nor underflows.
+        exponent = np.frexp(self.task_.scale.max())[1]
+        weight = np.ldexp(self.task_.scale, -exponent) ** 2 / self.n_outputs_
+        explanation = self._explain_missing(values, mask, weight)
         return {
-            name: column if name == "most_informative_missing" else np.sqrt(column)
+            name: column if name == "most_informative_missing" else np.ldexp(np.sqrt(column), exponent)
             for name, column in explanation.items()
         }
 
@@ -333,6 +338,7 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         >>> model.predict_set([[2.0, 0.0], [None, 0.0]]).sum(axis=1).tolist()
         [1, 2]
         """
+        check_number({"coverage": coverage}, coverage="(0, 1)")
         values, mask = self._encode(X)
         assert isinstance(self.task_, Classification)
         return self.predictor_.predict_set(values, mask, self.task_, coverage)
@@ -377,11 +383,15 @@ def _positions(
     """
     if columns is None:
         return None
-    if isinstance(columns, str):
-        raise ValueError(f"{parameter} must be a list of columns, such as [{columns!r}]; got {columns!r}.")
+    given, columns = columns, to_list(columns)
+    if columns is None:
+        raise ValueError(
+            f"{parameter} must be a list of names or positions of columns, such as ['age'] or [0, 3], or None; "
+            f"got {shown(given)}."
+        )
     invalid = [c for c in columns if isinstance(c, bool | np.bool_) or not isinstance(c, Column)]
     if invalid:
-        raise ValueError(f"{parameter} must contain names or positions of columns; got {invalid[0]!r}.")
+        raise ValueError(f"{parameter} must contain names or positions of columns; got {shown(invalid[0])}.")
     absent = [column for column in columns if isinstance(column, str) and column not in (names or ())]
     if absent:
         available = (

@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss import __version__
+from stablemiss.checks import check_bool, check_choice, check_integer, check_number, check_path, shown
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.encoding import TableEncoder, read_table
 from stablemiss.estimators.archive import ArchiveError, write_tree
-from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
+from stablemiss.estimators.rows import (
+    MAX_DEVIATION,
+    check_size,
+    check_validation_split,
+    read_labels,
+    read_numbers,
+    read_weight,
+    split_rows,
+)
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import to_rng
@@ -108,6 +117,8 @@ class MissingEstimator(BaseEstimator, ABC):
         # Rows of weight zero are dropped, so that values missing only in them do not count as seen in
         # training.
         table, target, weight = table.rows(rows), target[rows], weight[rows]
+        if not is_classifier:
+            check_size(target, y)
         strata = target if is_classifier else np.zeros(len(rows))
         train, valid = split_rows(strata, self.validation_fraction, rng)
         task: Task
@@ -121,6 +132,8 @@ class MissingEstimator(BaseEstimator, ABC):
         else:
             task = Regression.of(target[train], weight[train])
         encoded_target = task.encode(target)
+        if not is_classifier:
+            np.clip(encoded_target, -MAX_DEVIATION, MAX_DEVIATION, out=encoded_target)
         encoder = TableEncoder(self.max_one_hot)
         values, mask = encoder.fit_transform(table, train, encoded_target, task, rng)
         data = MaskedData.of(values, mask, encoded_target, weight, encoder.groups)
@@ -174,6 +187,7 @@ class MissingEstimator(BaseEstimator, ABC):
             `random_state` that is a generator is stored as None.
         """
         check_is_fitted(self)
+        check_path("path", path)
         parameters = self.get_params(deep=False)
         if not isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = None
@@ -261,15 +275,13 @@ class MissingEstimator(BaseEstimator, ABC):
         return set()
 
     def _check_parameters(self) -> None:
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                "validation_fraction must lie between 0 and 1, for instance 0.15; got "
-                f"{self.validation_fraction!r}."
-            )
-        if self.on_unseen_missing not in ("warn", "raise", "ignore"):
-            raise ValueError(
-                f'on_unseen_missing must be "warn", "raise" or "ignore"; got {self.on_unseen_missing!r}.'
-            )
+        check_number(self, validation_fraction="(0, 1)")
+        check_validation_split(self.validation_split)
+        check_choice(
+            self, on_unseen_missing=get_args(OnUnseenMissing), on_out_of_range=get_args(OnOutOfRange)
+        )
+        check_integer(self, max_one_hot=2)
+        check_bool(self, "allow_missing_columns", "date_features", "verbose")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -293,7 +305,7 @@ def to_method(method: str | Method) -> Method:
         return METHODS[method]()
     raise ValueError(
         f"method must be one of {', '.join(map(repr, METHODS))}, or a Method such as OLS(inputs='mask'); "
-        f"got {method!r}."
+        f"got {shown(method)}."
     )
 
 
