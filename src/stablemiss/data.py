@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stablemiss.checks import shown
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -149,6 +151,30 @@ def check_is_table(array: NDArray) -> None:
         )
 
 
+def scale_to_one(weight: Floats) -> Floats:
+    """Scale weights by a power of two, so that the largest lies between one half and one.
+
+    Sums of huge weights then do not overflow, and tiny weights are not lost. A power of two changes no digit,
+    so results are bit-identical for all scales of the same weights.
+
+    Examples
+    --------
+    >>> scale_to_one(np.array([3.0, 6.0]))
+    array([0.375, 0.75 ])
+    """
+    return np.ldexp(weight, -np.frexp(weight.max())[1])
+
+
+def _numbers(name: str, array: Any, dtype: Any = np.float64) -> NDArray:
+    """Convert an argument to an array of numbers; raise ValueError if that is impossible."""
+    try:
+        return np.asarray(array, dtype=dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{name} must be an array of numbers; got {shown(array)} ({error}). Convert it to numbers first."
+        ) from error
+
+
 @dataclass(frozen=True, eq=False)
 class MaskedData:
     """Encoded rows of a table with missing values.
@@ -179,7 +205,7 @@ class MaskedData:
         cls,
         values: NDArray,
         mask: NDArray,
-        target: NDArray,
+        target: NDArray | None = None,
         weight: NDArray | None = None,
         groups: NDArray | None = None,
     ) -> MaskedData:
@@ -191,19 +217,23 @@ class MaskedData:
             Features. Values where `mask` is False are ignored.
         mask : (n, d)
             True = observed.
-        target : (n, d_target) or (n,)
-            Target, encoded by the task.
+        target : (n, d_target) or (n,), default=None
+            Target, encoded by the task. None sets it to zero, for code that does not use it.
         weight : (n,), default=None
             Non-negative sample weights. None gives all rows the same weight.
         groups : (d,), default=None
             Index of the input column of each encoded column. None means that every column is its own group.
         """
-        mask = np.asarray(mask, dtype=bool)
-        values = np.asarray(values, dtype=np.float64)
-        target = np.asarray(target)
+        values = _numbers("values", values)
+        mask = _numbers("mask", mask, bool)
+        if values.ndim != 2:
+            raise ValueError(
+                f"values must have rows and columns; got shape {values.shape}. Reshape it to (n, d)."
+            )
         n, d = values.shape
-        weight = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
-        groups = np.arange(d) if groups is None else np.asarray(groups, dtype=np.int64)
+        target = np.zeros(n) if target is None else np.asarray(target)
+        weight = np.ones(n) if weight is None else _numbers("weight", weight)
+        groups = np.arange(d) if groups is None else _numbers("groups", groups, np.int64)
         if mask.shape != (n, d) or len(target) != n or weight.shape != (n,) or groups.shape != (d,):
             raise ValueError(
                 f"values {values.shape}, mask {mask.shape}, target {target.shape} and weight {weight.shape} "
@@ -217,8 +247,21 @@ class MaskedData:
             raise ValueError("Weights must be finite and not negative. Use weight 0 to ignore a row.")
         if n and not weight.any():
             raise ValueError("Weights must not all be zero. Give at least one row a positive weight.")
-        weight = weight * (n / weight.sum()) if n else weight
+        if n:
+            weight = scale_to_one(weight)
+            weight = weight * (n / weight.sum())
         return cls(values, mask, target, weight, groups)
+
+    @classmethod
+    def of_complete(
+        cls, columns: NDArray, weight: NDArray | None = None, groups: NDArray | None = None
+    ) -> MaskedData:
+        """Create from complete columns (n, d), which are standardised; `weight` and `groups` as in `of`."""
+        columns = _numbers("columns", columns)
+        data = cls.of(columns, np.ones(columns.shape), None, weight, groups)
+        scaled_weight = None if weight is None else scale_to_one(_numbers("weight", weight))
+        centre, scale = centre_and_scale(columns, scaled_weight)
+        return replace(data, values=(columns - centre) / scale)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from stablemiss.checks import is_integer, shown
+
 Rng = np.random.Generator
 
 
@@ -27,7 +29,21 @@ def to_rng(random_state: Any = None) -> Rng:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    is_seed = is_integer(random_state) and random_state >= 0
+    if not is_seed and not isinstance(random_state, np.random.SeedSequence | None):
+        raise ValueError(
+            "random_state must be None, an integer of at least 0, or a Generator, RandomState or "
+            f"SeedSequence of numpy; got {shown(random_state)}."
+        )
     return np.random.default_rng(random_state)
+
+
+def check_rng(rng: Rng) -> None:
+    """Raise TypeError unless `rng` is a numpy Generator."""
+    if not isinstance(rng, np.random.Generator):
+        raise TypeError(
+            f"rng must be a numpy Generator, such as numpy.random.default_rng(0); got {shown(rng)}."
+        )
 
 
 def draw_seed(rng: Rng) -> int:

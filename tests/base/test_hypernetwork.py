@@ -109,11 +109,11 @@ def test_dependence_within_a_group_is_ignored():
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        (StableMiss(decorrelate="all"), "decorrelate must be one of .* got 'all'"),
-        (StableMiss(decorrelate="full", strength=-1), "must not be negative"),
+        (StableMiss(decorrelate="all"), "decorrelate must be 'none', .* got 'all'"),
+        (StableMiss(decorrelate="full", strength=-1), "strength must be .* at least 0; got -1"),
         (StableMiss(decorrelate="none", form="other"), "form must be 'weighted' or 'paper'; got 'other'"),
-        (StableMissPlus(strength=-1), "strength must be at least.*got -1"),
-        (StableMissPlus(n_directions=0), "at least 1"),
+        (StableMissPlus(strength=-1), "strength must be .* at least 0; got -1"),
+        (StableMissPlus(n_directions=0), "n_directions must be an integer from 1.*got 0"),
         (StableMissPlus(n_directions=2.5), "n_directions must be an integer.*got 2.5"),
     ],
 )

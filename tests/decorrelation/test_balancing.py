@@ -143,9 +143,9 @@ def test_constant_columns_and_few_rows_work(scale):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"scale": "rank"}, "scale must be one of 'correlation', 'covariance', 'fixed'; got 'rank'"),
-        ({"penalty": -1.0}, "must not be negative; got penalty=-1.0"),
-        ({"max_steps": 0}, "max_steps must be at least 1; got 0"),
+        ({"scale": "rank"}, "scale must be 'correlation', 'covariance' or 'fixed'; got 'rank'"),
+        ({"penalty": -1.0}, "penalty must be a number from 0 .* got -1.0"),
+        ({"max_steps": 0}, "max_steps must be an integer of at least 1; got 0"),
     ],
 )
 def test_invalid_settings_raise(settings, message):

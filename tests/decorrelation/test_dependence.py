@@ -128,9 +128,9 @@ def test_independent_columns_are_near_zero_only_in_the_weighted_form():
 
 def test_unknown_terms_and_forms_raise():
     values, mask, _, features = make_table(3)
-    with pytest.raises(ValueError, match=r"terms must be a subset .* form must be"):
+    with pytest.raises(ValueError, match=r"terms must be a subset .* got \('yy',\)"):
         Dependence(values, mask, features, terms=("yy",))
-    with pytest.raises(ValueError, match=r"terms must be a subset .* form must be"):
+    with pytest.raises(ValueError, match="form must be 'weighted' or 'paper'; got 'other'"):
         Dependence(values, mask, features, form="other")
 
 

@@ -152,10 +152,10 @@ def test_one_fold_trains_on_all_rows_and_predicts_them():
     ("settings", "message"),
     [
         ({"classifier": "forest"}, "classifier must be .* got 'forest'"),
-        ({"clip": 0.5}, "clip must lie .* got 0.5"),
-        ({"clip": 0.0}, "clip must lie .* got 0.0"),
-        ({"n_folds": 0}, "n_folds must be at least 1; got 0"),
-        ({"max_epochs": 0}, "max_epochs must be at least 1; got 0"),
+        ({"clip": 0.5}, "clip must be .* got 0.5"),
+        ({"clip": 0.0}, "clip must be .* got 0.0"),
+        ({"n_folds": 0}, "n_folds must be an integer of at least 1; got 0"),
+        ({"max_epochs": 0}, "max_epochs must be an integer of at least 1; got 0"),
     ],
 )
 def test_invalid_settings_raise(settings, message):

@@ -238,4 +238,6 @@ def test_tables_without_dependence_get_equal_weights(rows, columns):
 
 def test_tables_with_different_numbers_of_columns_raise():
     with pytest.raises(ValueError, match="the first has 2 and the second 3"):
-        sliced_distance(np.ones((4, 2)), np.ones((4, 2)), np.ones((4, 3)), np.ones((4, 3)), rng=None)
+        sliced_distance(
+            np.ones((4, 2)), np.ones((4, 2)), np.ones((4, 3)), np.ones((4, 3)), rng=np.random.default_rng(0)
+        )

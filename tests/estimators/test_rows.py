@@ -248,7 +248,7 @@ def test_a_target_of_one_column_is_flattened_with_a_warning(read):
 
 def test_weights_are_checked():
     np.testing.assert_array_equal(read_weight(None, 3), np.ones(3))
-    np.testing.assert_array_equal(read_weight(pd.Series([1, 0, 2]), 3), [1.0, 0.0, 2.0])
+    np.testing.assert_array_equal(read_weight(pd.Series([1, 0, 2]), 3), [0.25, 0.0, 0.5])
     with pytest.raises(ValueError, match=r"one number for each of the 3 rows of X, but has shape \(2,\)"):
         read_weight([1.0, 2.0], 3)
     with pytest.raises(ValueError, match=r"finite and non-negative, but that of row 1 is -1.0"):

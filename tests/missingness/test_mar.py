@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from stablemiss.missingness import LEVELS, MAR
 
@@ -139,9 +140,9 @@ def test_a_single_column_is_always_observed() -> None:
 
 
 def test_drawing_before_fitting_raises() -> None:
-    with pytest.raises(RuntimeError, match=r"mechanism = MAR\(\.\.\.\)\.fit\(X, rng\)"):
+    with pytest.raises(NotFittedError, match=r"mechanism = MAR\(\.\.\.\)\.fit\(X, rng\)"):
         MAR(0.5).draw(_table(0), np.random.default_rng(0))
-    with pytest.raises(RuntimeError, match="MAR must be fitted"):
+    with pytest.raises(NotFittedError, match="MAR must be fitted"):
         _ = MAR(0.5).drivers
 
 
@@ -151,5 +152,5 @@ def test_another_number_of_columns_and_no_rows_raise() -> None:
         MAR(0.5).fit(X, rng).draw(X[:, :10], rng)
     with pytest.raises(ValueError, match="no rows"):
         MAR(0.5).fit(X[:0], rng)
-    with pytest.raises(ValueError, match="driver_share must be a share"):
+    with pytest.raises(ValueError, match="driver_share must be a number from 0 to 1; got 3"):
         MAR(0.5, driver_share=3)

@@ -72,5 +72,5 @@ def test_values_that_are_already_missing_stay_missing(table: object) -> None:
 
 
 def test_an_invalid_spread_raises() -> None:
-    with pytest.raises(ValueError, match="spread must be a share"):
+    with pytest.raises(ValueError, match="spread must be a number from 0 to 1; got 2"):
         MCARIndependent(0.5, spread=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from stablemiss.missingness import Resampled
 
@@ -118,7 +119,7 @@ def test_the_masks_are_copied() -> None:
 
 def test_invalid_use_raises() -> None:
     X, rng = np.zeros((5, 2)), np.random.default_rng(0)
-    with pytest.raises(RuntimeError, match="Resampled must be fitted"):
+    with pytest.raises(NotFittedError, match="Resampled must be fitted"):
         Resampled().draw(X, rng)
     with pytest.raises(ValueError, match="X has no rows"):
         Resampled().fit(X[:0], rng)

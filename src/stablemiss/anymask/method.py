@@ -28,6 +28,7 @@ from stablemiss.anymask.stacking import (
     predict_members,
 )
 from stablemiss.base.method import Method, Predictor
+from stablemiss.checks import is_integer, shown, to_list
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet
@@ -273,16 +274,19 @@ class AnyMask(Method):
                 f"got may_vanish={self.may_vanish!r} and never_missing={self.never_missing!r}. Give only one."
             )
         columns = np.unique(data.groups)
+        positions: dict[str, list[Any]] = {}
         for name in ("may_vanish", "never_missing"):
-            unknown = [column for column in getattr(self, name) or () if column not in columns]
-            if unknown:
+            given = getattr(self, name)
+            listed = [] if given is None else to_list(given)
+            if listed is None or any(not is_integer(column) or column not in columns for column in listed):
                 raise ValueError(
-                    f"{name} must hold positions of columns from 0 to {columns[-1]}; got "
-                    f"{', '.join(map(repr, unknown))}."
+                    f"{name} must be a list of positions of columns from 0 to {columns[-1]}, or None; got "
+                    f"{shown(given)}."
                 )
+            positions[name] = listed
         if self.may_vanish is not None:
-            return np.isin(columns, list(self.may_vanish))
-        is_never_missing = np.isin(columns, list(self.never_missing or ()))
+            return np.isin(columns, positions["may_vanish"])
+        is_never_missing = np.isin(columns, positions["never_missing"])
         incomplete = np.unique(data.groups[~data.mask.all(axis=0)])
         contradicted = np.intersect1d(columns[is_never_missing], incomplete).tolist()
         if contradicted:

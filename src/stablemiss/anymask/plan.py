@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from stablemiss.base.method import Method
+from stablemiss.checks import check_choice, shown, to_list
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.em_mixture import EMMixture
@@ -45,12 +46,13 @@ class Plan:
             Number of encoded columns of the table. Very wide tables are fitted without the mixture, unless it
             is the only member.
         """
-        if not members or any(name not in MEMBERS for name in members):
+        names = to_list(members)
+        if not names or any(not isinstance(name, str) or name not in MEMBERS for name in names):
             raise ValueError(
                 f"members must be a non-empty subset of {', '.join(map(repr, MEMBERS))}; got "
-                f"{list(members)!r}."
+                f"{shown(members)}."
             )
-        selected = {name: method for name, method in self.methods.items() if name.split()[0] in members}
+        selected = {name: method for name, method in self.methods.items() if name.split()[0] in names}
         if n_columns > MAX_MIXTURE_COLUMNS and len(selected) > 1:
             selected.pop(MIXTURE, None)
         return selected
@@ -58,6 +60,7 @@ class Plan:
 
 def make_plan(budget: str) -> Plan:
     """The plan of a budget: "fast", "default" or "best"."""
+    check_choice({"budget": budget}, budget=get_args(Budget))
     # The mixture is never refitted on the validation rows, because stacking and calibration use them.
     if budget == "fast":
         return Plan(
@@ -79,8 +82,6 @@ def make_plan(budget: str) -> Plan:
             },
             masked_copies=5,
         )
-    if budget == "best":
-        nets = {f"{NET} {number}": ColumnNet(steps=12_000) for number in (1, 2, 3)}
-        mixture = EMMixture(refit_on_validation=False)
-        return Plan({MIXTURE: mixture, BOOSTING: Boosting(), **nets}, masked_copies=8)
-    raise ValueError(f'budget must be "fast", "default" or "best"; got {budget!r}.')
+    nets = {f"{NET} {number}": ColumnNet(steps=12_000) for number in (1, 2, 3)}
+    mixture = EMMixture(refit_on_validation=False)
+    return Plan({MIXTURE: mixture, BOOSTING: Boosting(), **nets}, masked_copies=8)

@@ -13,9 +13,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_choice, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
 from stablemiss.networks import GeneratedMLP
@@ -130,9 +131,9 @@ class HypernetworkMethod(Method):
         return HypernetworkPredictor(network, history, weighting)
 
     def _check(self) -> None:
-        if self.architecture not in ("linear", "mlp"):
-            raise ValueError(f"architecture must be 'linear' or 'mlp'; got {self.architecture!r}.")
-        check_at_least(self, hidden=1, layers=0, batch_size=1, max_epochs=1, patience=1)
+        check_choice(self, architecture=("linear", "mlp"))
+        check_integer(self, hidden=(1, MAX_WIDTH), layers=(0, MAX_LAYERS))
+        check_integer(self, batch_size=1, max_epochs=1, patience=1)
+        check_integer(self, rank=(1, MAX_WIDTH), unless=None)
+        check_number(self, learning_rate="(0, 1]", weight_decay="[0, 1e6]")
         check_widths(self, "g_hidden")
-        if self.rank is not None:
-            check_at_least(self, rank=1)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from numbers import Integral, Real
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self, final
 
 from numpy.typing import NDArray
@@ -88,77 +86,3 @@ class Method(BaseEstimator, ABC):
         progress : Progress
             Receives progress reports.
         """
-
-
-def check_at_least(method: object, **bounds: float) -> None:
-    """Raise ValueError if a parameter of `method` is below its lower bound or has the wrong type.
-
-    A parameter whose bound is an integer must be an integer; otherwise it must be a finite number.
-
-    Parameters
-    ----------
-    method : object
-        Has the parameters as attributes.
-    **bounds : int or float
-        Parameter name → lower bound.
-
-    See Also
-    --------
-    check_widths : The same for layer widths.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> check_at_least(SimpleNamespace(depth=3, ridge=0.1), depth=1, ridge=0.0)
-    >>> check_at_least(SimpleNamespace(depth=2.5), depth=1)
-    Traceback (most recent call last):
-    ValueError: depth must be an integer of at least 1; got 2.5.
-    """
-    for name, bound in bounds.items():
-        value = getattr(method, name)
-        if isinstance(bound, Integral):
-            if not _is_integer(value):
-                raise ValueError(f"{name} must be an integer of at least {bound}; got {value!r}.")
-        elif isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
-            raise ValueError(f"{name} must be a finite number of at least {bound}; got {value!r}.")
-        if value < bound:
-            raise ValueError(f"{name} must be at least {bound}; got {value!r}.")
-
-
-def check_widths(method: object, *names: str) -> None:
-    """Raise ValueError if a parameter of `method` is not a sequence of layer widths; it may be empty.
-
-    Parameters
-    ----------
-    method : object
-        Has the parameters as attributes.
-    *names : str
-        Parameters to check.
-
-    See Also
-    --------
-    check_at_least : The same for single numbers.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> check_widths(SimpleNamespace(encoder=(64, 32), decoder=[]), "encoder", "decoder")
-    >>> check_widths(SimpleNamespace(hidden=128), "hidden")
-    Traceback (most recent call last):
-    ValueError: hidden must be a sequence of layer widths; got 128. For a single layer use (128,).
-    """
-    for name in names:
-        widths = getattr(method, name)
-        if _is_integer(widths) and widths >= 1:
-            raise ValueError(
-                f"{name} must be a sequence of layer widths; got {widths!r}. "
-                f"For a single layer use ({widths},)."
-            )
-        if isinstance(widths, str) or not isinstance(widths, Sequence):
-            raise ValueError(f"{name} must be a sequence of layer widths, such as (128, 64); got {widths!r}.")
-        if not all(_is_integer(width) and width >= 1 for width in widths):
-            raise ValueError(f"{name} must contain only integers of at least 1; got {widths!r}.")
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -10,6 +10,7 @@ from datetime import datetime
 
 import numpy as np
 
+from stablemiss.checks import shown
 from stablemiss.data import Floats
 from stablemiss.datasets import source
 from stablemiss.datasets.source import Dataset, Source
@@ -78,8 +79,8 @@ def parse_air_quality(text: str, target: str = "CO(GT)") -> Dataset:
     """
     header, *lines = csv.reader(io.StringIO(text), delimiter=";")
     measured = [name for name in header[2:] if name]
-    if target not in measured:
-        raise ValueError(f"target must be one of {', '.join(measured)}; got {target!r}.")
+    if not isinstance(target, str) or target not in measured:
+        raise ValueError(f"target must be one of {', '.join(measured)}; got {shown(target)}.")
     # The file ends with empty rows.
     lines = [line for line in lines if line and line[0]]
     columns = np.array([[_number(cell) for cell in line[2 : 2 + len(measured)]] for line in lines])

@@ -9,6 +9,7 @@ import os
 
 import numpy as np
 
+from stablemiss.checks import is_integer, shown
 from stablemiss.datasets import source
 from stablemiss.datasets.source import Dataset, Source
 
@@ -91,9 +92,9 @@ def parse_house_sales(text: str, n_features: int = 16) -> Dataset:
     # DEVIATION: the paper does not list its 16 features; id, date and the two coordinates are dropped here
     # because the remaining 16 columns describe the house.
     choices = {len(FEATURES): FEATURES, 16: tuple(name for name in FEATURES if name not in LOCATION)}
-    if n_features not in choices:
+    if not is_integer(n_features) or n_features not in choices:
         raise ValueError(
-            f"n_features must be 16 (as in the paper) or 18 (with lat and long); got {n_features!r}."
+            f"n_features must be 16 (as in the paper) or 18 (with lat and long); got {shown(n_features)}."
         )
     names = choices[n_features]
     rows = list(csv.DictReader(io.StringIO(text)))

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from stablemiss.checks import check_integer
 from stablemiss.data import Floats, to_table, zero_where_missing
 from stablemiss.mixture import GaussianMixture
-from stablemiss.seeding import Rng, to_rng
+from stablemiss.seeding import Rng, check_rng, to_rng
 
 # Variance of the signal divided by the variance of the noise.
 SIGNAL_TO_NOISE = 10.0
@@ -96,6 +97,8 @@ class Population:
         >>> X.shape, y.shape
         ((100, 4), (100,))
         """
+        check_integer({"n": n}, n=0)
+        check_rng(rng)
         # DEVIATION: the component of each row is random, whereas the authors' code sorts rows by component,
         # because sorted rows in combination with sorted missing rates make the mask depend on the data.
         component = rng.choice(len(self.weights), size=n, p=self.weights)
@@ -252,8 +255,7 @@ def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state:
     >>> population.means.shape
     (3, 6)
     """
-    if n_components < 1:
-        raise ValueError(f"n_components must be at least 1; got {n_components}.")
+    check_integer({"n_components": n_components}, n_components=1)
     rng = to_rng(random_state)
     # PAPER: weights uniform on [0, 1), then divided by their sum.
     weights = rng.random(n_components)
@@ -267,8 +269,7 @@ def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state:
 
 
 def _draw_covariance(n_features: int, rng: Rng) -> Floats:
-    if n_features < 1:
-        raise ValueError(f"n_features must be at least 1; got {n_features}.")
+    check_integer({"n_features": n_features}, n_features=(1, 10_000))
     # PAPER: Σ = BBᵀ + D, B of rank 0.7 n with standard normal entries, D diagonal and uniform on [0.01, 0.1].
     # Computed in integers, because 0.7 * 90 is less than 63 in floating point.
     B = rng.standard_normal((n_features, max(1, 7 * n_features // 10)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import urlopen
 
+from stablemiss.checks import check_path
 from stablemiss.data import Floats
 from stablemiss.writing import atomic_write
 
@@ -67,6 +68,8 @@ def data_folder(data_home: str | os.PathLike | None = None) -> Path:
     >>> data_folder("my_data").name
     'my_data'
     """
+    if data_home is not None:
+        check_path("data_home", data_home)
     return Path(
         data_home or os.environ.get(ENVIRONMENT_VARIABLE) or Path.home() / ".cache" / "stablemiss"
     ).expanduser()

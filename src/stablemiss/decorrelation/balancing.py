@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from stablemiss.data import Floats, MaskedData, centre_and_scale
+from stablemiss.checks import check_choice, check_integer, check_number
+from stablemiss.data import Floats, MaskedData
 from stablemiss.progress import NullProgress, Progress
-from stablemiss.seeding import Rng
+from stablemiss.seeding import Rng, check_rng
 from stablemiss.training import MIN_OPS_FOR_THREADS, Stage, Step, run_stages, to_device
 
 Scale = Literal["correlation", "covariance", "fixed"]
@@ -84,16 +84,9 @@ class BalancingDecorrelator:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        if self.scale not in get_args(Scale):
-            choices = ", ".join(repr(name) for name in get_args(Scale))
-            raise ValueError(f"scale must be one of {choices}; got {self.scale!r}.")
-        if not self.penalty >= 0 or not self.tolerance >= 0:
-            raise ValueError(
-                "penalty and tolerance must not be negative; "
-                f"got penalty={self.penalty!r} and tolerance={self.tolerance!r}."
-            )
-        if self.max_steps < 1:
-            raise ValueError(f"max_steps must be at least 1; got {self.max_steps!r}.")
+        check_choice(self, scale=get_args(Scale))
+        check_number(self, penalty="[0, 1e30]", tolerance="[0, inf)", learning_rate="(0, 1]")
+        check_integer(self, max_steps=1)
 
     def learn_weights(
         self,
@@ -124,10 +117,9 @@ class BalancingDecorrelator:
         (n,) float64
             Fitted weights times `weight`: non-negative, with mean one.
         """
-        columns = np.asarray(columns, dtype=np.float64)
-        n, d = columns.shape
-        centre, scale = centre_and_scale(columns, weight)
-        data = MaskedData.of((columns - centre) / scale, np.ones((n, d)), np.zeros(n), weight, groups)
+        check_rng(rng)
+        data = MaskedData.of_complete(columns, weight, groups)
+        n, d = data.values.shape
         device = to_device(self.device)
         weights = _SquaredWeights(torch.as_tensor(data.weight, dtype=torch.float32, device=device))
         table = torch.as_tensor(data.values, dtype=torch.float32, device=device)

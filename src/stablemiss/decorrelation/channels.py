@@ -18,8 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stablemiss.checks import check_choice, check_integer, check_number
 from stablemiss.decorrelation.features import RandomFeatures
-from stablemiss.seeding import Rng
+from stablemiss.seeding import Rng, check_rng
 from stablemiss.training import inner_loop
 
 # PAPER: a `Memory` of kind "blend" averages this many first batches equally, before it uses `alpha`.
@@ -130,6 +131,9 @@ class Memory:
     """
 
     def __init__(self, kind: Literal["queue", "blend"], size: int, alpha: float = 0.9):
+        check_choice({"kind": kind}, kind=("queue", "blend"))
+        check_integer({"size": size}, size=0)
+        check_number({"alpha": alpha}, alpha="[0, 1)")
         self.kind = kind
         self.size = size
         self.alpha = alpha
@@ -227,6 +231,9 @@ class BatchDecorrelator:
         self.lambda_p = lambda_p
         self.q = q
         self.max_columns = max_columns
+        check_rng(rng)
+        check_integer(self, n_steps=0, q=(1, 1000), max_columns=2)
+        check_number(self, learning_rate="[0, 1e6]", lambda_p="(0, inf)")
 
     def __call__(self, features: Tensor, weight: Tensor) -> Tensor:
         """Fitted weights (n,) of the rows of a batch, which sum to one.

@@ -16,17 +16,18 @@ all pairs and a second one gives the gradient. Wide tables are processed in bloc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from stablemiss.checks import check_choice, check_integer, shown
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.features import RandomFeatures
-from stablemiss.seeding import Rng
+from stablemiss.seeding import Rng, check_rng
 
 Form = Literal["weighted", "paper"]
 TERMS = ("xx", "mm", "xm")
@@ -35,6 +36,13 @@ TERMS = ("xx", "mm", "xm")
 MIN_ROWS = 30
 # Joint counts are cached for tables with at most this many blocks of columns.
 MAX_CACHED_BLOCKS = 8
+
+
+def check_terms(terms: Sequence[str]) -> None:
+    """Raise ValueError if `terms` is not a subset of "xx", "mm" and "xm"."""
+    is_sequence = isinstance(terms, Sequence | Set) and not isinstance(terms, str | bytes)
+    if not is_sequence or any(not isinstance(term, str) or term not in TERMS for term in terms):
+        raise ValueError(f"terms must be a subset of {', '.join(map(repr, TERMS))}; got {shown(terms)}.")
 
 
 class Dependence:
@@ -74,12 +82,8 @@ class Dependence:
         groups: torch.Tensor | None = None,
         block: int = 128,
     ):
-        unknown = set(terms) - set(TERMS)
-        if unknown or form not in ("weighted", "paper"):
-            raise ValueError(
-                f"terms must be a subset of {TERMS} and form must be 'weighted' or 'paper'; got "
-                f"terms={terms!r} and form={form!r}."
-            )
+        check_terms(terms)
+        check_choice({"form": form}, form=get_args(Form))
         self.n, self.d = values.shape
         self.q = features.frequency.shape[1]
         self.terms, self.form = tuple(terms), form
@@ -391,7 +395,9 @@ def dependence(
     >>> equal["xx"] > 20 * independent["xx"]
     True
     """
-    data = MaskedData.of(values, mask, np.zeros(len(values)), weight)
+    check_integer({"q": q}, q=(1, 1000))
+    check_rng(rng)
+    data = MaskedData.of(values, mask, None, weight)
     # Rows of weight zero must not count towards the minimum number of observed rows.
     data = data.rows(np.flatnonzero(data.weight > 0))
     features = RandomFeatures.draw(data.n_columns, q, rng)

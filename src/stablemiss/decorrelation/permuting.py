@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.data import Bools, Floats
-from stablemiss.seeding import Rng
+from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.seeding import Rng, check_rng
 
 
 def permute_columns(
@@ -33,10 +33,10 @@ def permute_columns(
     >>> values.sum(axis=0), bool((mask == (values == 1)).all())
     (array([1., 1., 1., 1.]), True)
     """
-    n, d = np.shape(values)
-    order = draw_orders(n, np.arange(d) if groups is None else groups, rng)
-    mask = np.asarray(mask, dtype=bool)
-    return np.take_along_axis(np.asarray(values), order, axis=0), np.take_along_axis(mask, order, axis=0)
+    check_rng(rng)
+    data = MaskedData.of(values, mask, groups=groups)
+    order = draw_orders(len(data), data.groups, rng)
+    return np.take_along_axis(np.asarray(values), order, axis=0), np.take_along_axis(data.mask, order, axis=0)
 
 
 def draw_orders(n: int, groups: NDArray, rng: Rng) -> NDArray[np.int64]:

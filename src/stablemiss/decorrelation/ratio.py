@@ -24,10 +24,11 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 
-from stablemiss.data import Floats, MaskedData, centre_and_scale
+from stablemiss.checks import check_choice, check_integer, check_number, check_widths
+from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.permuting import draw_orders, resample_by_weight
 from stablemiss.progress import NullProgress, Progress
-from stablemiss.seeding import Rng, draw_seed
+from stablemiss.seeding import Rng, check_rng, draw_seed
 
 Classifier = Literal["mlp", "logistic"]
 # The number of rows is divided by this to get the number held out for early stopping of the network.
@@ -94,16 +95,10 @@ class RatioDecorrelator:
     n_folds: int = 2
 
     def __post_init__(self) -> None:
-        if self.classifier not in get_args(Classifier):
-            raise ValueError(f"classifier must be 'mlp' or 'logistic'; got {self.classifier!r}.")
-        if not 0 < self.clip < 0.5:
-            raise ValueError(
-                f"clip must lie strictly between 0 and 0.5; got {self.clip!r}. Use 1e-6 for almost no "
-                "clipping; towards 0.5 the weights become equal."
-            )
-        for name in ("n_permutations", "n_folds", "max_epochs"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1; got {getattr(self, name)!r}.")
+        check_choice(self, classifier=get_args(Classifier))
+        check_number(self, clip="(0, 0.5)", learning_rate="(0, 1]")
+        check_widths(self, "hidden")
+        check_integer(self, max_epochs=1, n_permutations=1, n_folds=1)
 
     def learn_weights(
         self,
@@ -134,10 +129,9 @@ class RatioDecorrelator:
         (n,) float64
             Fitted weights times `weight`: mean one, and positive where `weight` is.
         """
-        columns = np.asarray(columns, dtype=np.float64)
-        n, d = columns.shape
-        centre, scale = centre_and_scale(columns, weight)
-        data = MaskedData.of((columns - centre) / scale, np.ones((n, d)), np.zeros(n), weight, groups)
+        check_rng(rng)
+        data = MaskedData.of_complete(columns, weight, groups)
+        n = len(data)
         progress = progress or NullProgress()
         progress.start("row weights", total=self.n_permutations * self.n_folds)
         ratio = np.zeros(n)

@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from stablemiss.checks import check_integer, check_number
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.dependence import Dependence
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.decorrelation.objective import Objective, RowWeights, Weighting, critical_gamma_from_gradient
 from stablemiss.decorrelation.permuting import draw_orders, resample_by_weight
 from stablemiss.progress import NullProgress, Progress
-from stablemiss.seeding import Rng
+from stablemiss.seeding import Rng, check_rng
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
@@ -133,8 +134,9 @@ def sliced_distance(
     >>> sliced_distance(table, mask, *permute_columns(table, mask, rng), rng=rng) > 0.1
     True
     """
-    first = MaskedData.of(values, mask, np.zeros(len(values)), weight)
-    second = MaskedData.of(other_values, other_mask, np.zeros(len(other_values)))
+    check_integer({"n_directions": n_directions}, n_directions=(1, 100_000))
+    check_rng(rng)
+    first, second = MaskedData.of(values, mask, None, weight), MaskedData.of(other_values, other_mask)
     if first.n_columns != second.n_columns:
         raise ValueError(
             f"Both tables must have the same columns in the same order; the first has {first.n_columns} and "
@@ -188,6 +190,10 @@ class TransportDecorrelator:
     learning_rate: float = 0.03
     device: str = "cpu"
 
+    def __post_init__(self) -> None:
+        check_number(self, strength="[0, inf)", learning_rate="(0, 1]")
+        check_integer(self, n_directions=(1, 100_000), max_epochs=1)
+
     # One thread, because steps take milliseconds: on a busy machine two threads took thirteen times as long.
     @torch_threads(1)
     def learn_weights(
@@ -220,7 +226,8 @@ class TransportDecorrelator:
         Weighting
             Its `before` and `after` hold the `dependence`, as for `Decorrelator`.
         """
-        data = MaskedData.of(values, mask, np.zeros(len(values)), weight, groups)
+        check_rng(rng)
+        data = MaskedData.of(values, mask, None, weight, groups)
         rows = Rows.of(data, to_device(self.device))
         draw_measure = partial(_draw_measure, rows, _marginals(rows, data), data.groups, self.n_directions)
         weights = RowWeights(rows.weight, rng)

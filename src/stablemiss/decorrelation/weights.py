@@ -9,17 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from stablemiss.checks import check_bool, check_choice, check_integer, check_number
 from stablemiss.data import Floats, MaskedData
-from stablemiss.decorrelation.dependence import TERMS, Dependence, Form
+from stablemiss.decorrelation.dependence import TERMS, Dependence, Form, check_terms
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.decorrelation.objective import (
     Measure,
@@ -30,7 +31,7 @@ from stablemiss.decorrelation.objective import (
 )
 from stablemiss.decorrelation.permuting import draw_orders
 from stablemiss.progress import NullProgress, Progress
-from stablemiss.seeding import Rng
+from stablemiss.seeding import Rng, check_rng
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
 # Steps per epoch. After each epoch the score is computed and the random features of the loss are redrawn.
@@ -109,15 +110,13 @@ class Decorrelator:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        if self.strength < 0 or (self.gamma is not None and self.gamma < 0):
-            raise ValueError(
-                "strength and gamma must not be negative; "
-                f"got strength={self.strength!r} and gamma={self.gamma!r}."
-            )
-        for name, minimum in {"q": 1, "batch_size": 2, "max_columns": 2, "max_epochs": 1}.items():
-            value = getattr(self, name)
-            if value is not None and value < minimum:
-                raise ValueError(f"{name} must be at least {minimum}; got {value!r}.")
+        check_terms(self.terms)
+        check_choice(self, form=get_args(Form))
+        check_number(self, strength="[0, inf)", learning_rate="(0, 1]")
+        check_number(self, gamma="[0, inf)", unless=None)
+        check_integer(self, q=(1, 1000), max_columns=2, max_epochs=1)
+        check_integer(self, batch_size=2, unless=None)
+        check_bool(self, "redraw")
 
     def learn_weights(
         self,
@@ -148,7 +147,8 @@ class Decorrelator:
         -------
         Weighting
         """
-        data = MaskedData.of(values, mask, np.zeros(len(values)), weight, groups)
+        check_rng(rng)
+        data = MaskedData.of(values, mask, None, weight, groups)
         # Rows of weight zero are excluded.
         used = np.flatnonzero(data.weight > 0)
         weighting = _Problem(self, data.rows(used), rng).solve(progress or NullProgress())
@@ -213,6 +213,12 @@ def learn_weights(
     >>> bool((weight > 0).all()), round(float(weight.mean()), 6)
     (True, 1.0)
     """
+    known = [field.name for field in fields(Decorrelator)]
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        raise TypeError(
+            f"learn_weights has no parameter {unknown[0]!r}; those of Decorrelator are: {', '.join(known)}."
+        )
     decorrelator = Decorrelator(terms, form, strength, **settings)
     weighting = decorrelator.learn_weights(
         values, mask, rng=rng, weight=weight, groups=groups, progress=progress

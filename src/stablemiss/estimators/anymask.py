@@ -11,6 +11,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
+from stablemiss.checks import check_number, shown, to_list
 from stablemiss.data import Bools, Floats
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing
 from stablemiss.estimators.frames import make_frame
@@ -101,7 +102,11 @@ class _AnyMaskEstimator(MissingEstimator):
         """The result of `explain_missing` for the table X and its encoding."""
         task, groups = self.task_, self.encoder_.groups
         # Squared errors are averaged over numeric targets in their units, and summed over classes.
-        weight = task.scale**2 / task.d_output if isinstance(task, Regression) else np.ones(task.d_output)
+        exponent, weight = 0, np.ones(task.d_output)
+        if isinstance(task, Regression):
+            # In units of a power of two near the largest scale, so that squares do not overflow.
+            exponent = int(np.frexp(task.scale.max())[1])
+            weight = np.ldexp(task.scale, -exponent) ** 2 / task.d_output
         expected = self.predictor_.expected_error(values, mask, groups, weight)
         error, complete = expected.error[:, 0], expected.error_if_complete[:, 0]
         names = getattr(self, "feature_names_in_", None)
@@ -109,7 +114,10 @@ class _AnyMaskEstimator(MissingEstimator):
         most_informative = np.array(range(self.n_features_in_) if names is None else names, dtype=object)
         most_informative = most_informative[np.unique(groups)[index]]
         most_informative[index < 0] = None
-        to_error = np.sqrt if isinstance(task, Regression) else np.asarray
+
+        def to_error(squared: Floats) -> Floats:
+            return np.ldexp(np.sqrt(squared), exponent) if isinstance(task, Regression) else squared
+
         return make_frame(
             {
                 "error": to_error(error),
@@ -241,6 +249,7 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         >>> bool(3 * narrow < wide)
         True
         """
+        check_number({"coverage": coverage}, coverage="(0, 1)")
         encoded = self._encode(X)
         bounds = self.predictor_.predict_interval(encoded.values, encoded.mask, coverage)
         rows, values, mask = encoded.without_out_of_range()
@@ -392,6 +401,7 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         >>> model.predict_set([[2.0, 0.0], [None, 0.0]]).sum(axis=1).tolist()
         [1, 2]
         """
+        check_number({"coverage": coverage}, coverage="(0, 1)")
         encoded = self._encode(X)
         assert isinstance(self.task_, Classification)
         sets = self.predictor_.predict_set(encoded.values, encoded.mask, self.task_, coverage)
@@ -441,11 +451,15 @@ def _positions(
     """
     if columns is None:
         return None
-    if isinstance(columns, str):
-        raise ValueError(f"{parameter} must be a list of columns, such as [{columns!r}]; got {columns!r}.")
+    given, columns = columns, to_list(columns)
+    if columns is None:
+        raise ValueError(
+            f"{parameter} must be a list of names or positions of columns, such as ['age'] or [0, 3], or None;"
+            f" got {shown(given)}."
+        )
     invalid = [c for c in columns if isinstance(c, bool | np.bool_) or not isinstance(c, Column)]
     if invalid:
-        raise ValueError(f"{parameter} must contain names or positions of columns; got {invalid[0]!r}.")
+        raise ValueError(f"{parameter} must contain names or positions of columns; got {shown(invalid[0])}.")
     absent = [column for column in columns if isinstance(column, str) and column not in (names or ())]
     if absent:
         available = (

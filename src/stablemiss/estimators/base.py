@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,22 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss import __version__
+from stablemiss.checks import check_bool, check_choice, check_integer, check_number, check_path, shown
 from stablemiss.data import Floats, MaskedData
 from stablemiss.encoding import Encoded, OnOutOfRange, TableEncoder, read_table
 from stablemiss.encoding.encoded import listed
 from stablemiss.estimators.archive import ArchiveError, write_tree
-from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, target_name
+from stablemiss.estimators.rows import (
+    MAX_DEVIATION,
+    check_size,
+    read_labels,
+    read_numbers,
+    read_weight,
+    target_name,
+)
 from stablemiss.estimators.validation import (
     ValidationSplit,
+    check_validation_split,
     choose_validation_rows,
     read_row_labels,
     validation_scores,
@@ -181,6 +190,8 @@ class MissingEstimator(BaseEstimator, ABC):
         used = np.union1d(train, valid)
         table, target, weight = table.rows(rows[used]), target[rows[used]], weight[rows[used]]
         train, valid = np.searchsorted(used, train), np.searchsorted(used, valid)
+        if not is_classifier:
+            check_size(target, y)
         task: Task
         if is_classifier:
             task = Classification.of(target)
@@ -192,6 +203,8 @@ class MissingEstimator(BaseEstimator, ABC):
         else:
             task = Regression.of(target[train], weight[train])
         encoded_target = task.encode(target)
+        if not is_classifier:
+            np.clip(encoded_target, -MAX_DEVIATION, MAX_DEVIATION, out=encoded_target)
         encoder = TableEncoder(self.max_one_hot, self.date_features)
         values, mask = encoder.fit_transform(table, train, encoded_target, task, rng)
         data = MaskedData.of(values, mask, encoded_target, weight, encoder.groups)
@@ -251,6 +264,7 @@ class MissingEstimator(BaseEstimator, ABC):
             `random_state` that is a generator is stored as None.
         """
         check_is_fitted(self)
+        check_path("path", path)
         parameters = self.get_params(deep=False)
         if not isinstance(self.random_state, int | np.integer):
             parameters["random_state"] = None
@@ -377,23 +391,13 @@ class MissingEstimator(BaseEstimator, ABC):
         return set()
 
     def _check_parameters(self) -> None:
-        if not 0 < self.validation_fraction < 1:
-            raise ValueError(
-                "validation_fraction must lie between 0 and 1, for instance 0.15; got "
-                f"{self.validation_fraction!r}."
-            )
-        split = self.validation_split
-        is_fraction = isinstance(split, float | np.floating) and 0 < split < 1
-        if split is not None and not is_fraction and not callable(getattr(split, "split", None)):
-            raise ValueError(
-                "validation_split must be None, a fraction between 0 and 1, or a scikit-learn splitter such "
-                f"as GroupKFold(5); got {split!r}."
-            )
-        if self.on_unseen_missing not in ("auto", "warn", "raise", "ignore"):
-            raise ValueError(
-                'on_unseen_missing must be "auto", "warn", "raise" or "ignore"; got '
-                f"{self.on_unseen_missing!r}."
-            )
+        check_number(self, validation_fraction="(0, 1)")
+        check_validation_split(self.validation_split)
+        check_choice(
+            self, on_unseen_missing=get_args(OnUnseenMissing), on_out_of_range=get_args(OnOutOfRange)
+        )
+        check_integer(self, max_one_hot=2)
+        check_bool(self, "allow_missing_columns", "date_features", "verbose")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -417,7 +421,7 @@ def to_method(method: str | Method) -> Method:
         return METHODS[method]()
     raise ValueError(
         f"method must be one of {', '.join(map(repr, METHODS))}, or a Method such as OLS(inputs='mask'); "
-        f"got {method!r}."
+        f"got {shown(method)}."
     )
 
 

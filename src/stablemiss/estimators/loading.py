@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from stablemiss import __version__
+from stablemiss.checks import check_path
 from stablemiss.estimators.anymask import AnyMaskClassifier, AnyMaskRegressor
 from stablemiss.estimators.archive import ArchiveError, read_tree
 from stablemiss.estimators.base import MissingEstimator
@@ -63,6 +64,7 @@ StableMissClassifier
     ...     load_model(f"{folder}/model.stablemiss").predict([[5.0]])
     array([2.])
     """
+    check_path("path", path)
     path = Path(path)
     tree = read_tree(path)
     name = str(tree.get("estimator")) if isinstance(tree, dict) else "no estimator"

@@ -7,9 +7,13 @@ from typing import Any, Self
 
 from sklearn.base import ClassifierMixin, RegressorMixin
 
+from stablemiss.checks import shown
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, to_method
 from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method
+
+# Prefix of `set_params` for items of the parameter `params`.
+PARAMS = "params__"
 
 
 class MethodByNameEstimator(MissingEstimator):
@@ -43,31 +47,42 @@ class MethodByNameEstimator(MissingEstimator):
         self.verbose = verbose
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, including those of the method if it is a `Method` and not just a name.
+        """Set parameters, including hyper-parameters of the method.
 
         Parameters
         ----------
         **params
-            Parameters of this estimator; those of the method start with ``method__``.
+            Parameters of this estimator. Hyper-parameters of the method start with ``params__`` if the method
+            is given by its name, and with ``method__`` if it is a `Method`. ``params__x`` changes only the
+            item "x" of `params`.
 
         Examples
         --------
         >>> from stablemiss.methods import Boosting
+        >>> MissingRegressor("boosting", params={"n_leaves": 7}).set_params(params__masked_copies=6).params
+        {'n_leaves': 7, 'masked_copies': 6}
         >>> MissingRegressor(Boosting()).set_params(method__masked_copies=6).method
         Boosting(masked_copies=6)
-        >>> MissingRegressor("boosting").set_params(method__masked_copies=6)  # doctest: +ELLIPSIS
-        Traceback (most recent call last):
-        ValueError: method__masked_copies sets a hyper-parameter of the method, but ... name 'boosting'. ...
         """
-        nested = [name for name in params if name.startswith("method__")]
         method = params.get("method", self.method)
-        if nested and not isinstance(method, Method):
-            raise ValueError(
-                f"{nested[0]} sets a hyper-parameter of the method, but the method is given by its name "
-                f"{method!r}. Pass params={{{nested[0].removeprefix('method__')!r}: ...}} instead, or a "
-                "Method such as Boosting() from stablemiss.methods."
+        right, wrong = ("method__", PARAMS) if isinstance(method, Method) else (PARAMS, "method__")
+        misplaced = next((name for name in params if name.startswith(wrong)), None)
+        if misplaced is not None:
+            given = (
+                f"the object {shown(method)}" if isinstance(method, Method) else f"the name {shown(method)}"
             )
-        return super().set_params(**params)
+            raise ValueError(
+                f"{misplaced} cannot be set, because method is {given}. Use "
+                f"{right}{misplaced.removeprefix(wrong)} instead."
+            )
+        items = {name.removeprefix(PARAMS): params.pop(name) for name in [*params] if name.startswith(PARAMS)}
+        super().set_params(**params)
+        if items:
+            # Unknown names are reported here and not in `fit`, so that a search fails before its first fit.
+            method_with_params(self.method, self.params)
+            method_with_params(self.method, items)
+            self.params = {**(self.params or {}), **items}
+        return self
 
     def _make_method(self, columns: Sequence[str] | None) -> Method:
         return method_with_params(self.method, self.params)
@@ -99,14 +114,14 @@ def method_with_params(method: str | Method, params: dict[str, Any] | None) -> M
     if not isinstance(params, dict):
         raise ValueError(
             "params must be a dictionary of hyper-parameters, such as {'ridge': 0.1}, or None; got "
-            f"{params!r}."
+            f"{shown(params)}."
         )
     known = chosen.get_params(deep=False)
     unknown = [name for name in params if name not in known]
     if unknown:
         listed = ", ".join(map(repr, known)) or "none"
         raise ValueError(
-            f"The method {method!r} has no hyper-parameter {unknown[0]!r}; its hyper-parameters are: "
+            f"The method {method!r} has no hyper-parameter {shown(unknown[0])}; its hyper-parameters are: "
             f"{listed}."
         )
     return chosen.set_params(**params)

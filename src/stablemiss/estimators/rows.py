@@ -14,11 +14,19 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 
-from stablemiss.data import Floats, missing_cells, to_array
+from stablemiss.checks import shown
+from stablemiss.data import Floats, missing_cells, scale_to_one, to_array
 from stablemiss.seeding import Rng
 
 Indices = NDArray[np.int64]
 
+# Largest target of a regressor. Predictions outside the range of the training targets must not overflow.
+MAX_TARGET = 1e300
+# Standardised targets are clipped here. Only validation rows can lie this far from the mean of the training
+# rows; their squared errors must not overflow in single precision.
+MAX_DEVIATION = 1e6
+# Rows whose weight is a smaller fraction of the largest weight are ignored.
+MIN_RELATIVE_WEIGHT = 1e-12
 # The date and time types of pandas are subclasses of these.
 TIME_TYPES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
@@ -34,13 +42,32 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
             if cells.dtype.kind in "mM":
                 raise ValueError("dates and durations are not numbers")
             column[:] = cells.astype(np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ValueError(
                 f"The target of a regressor must be numeric, but the entries{_named(y, j)} cannot be read as "
                 f"numbers ({error}). Convert them to numbers, or use a classifier if they are classes."
             ) from error
     _check_finite(numbers, y)
     return numbers
+
+
+def check_size(target: Floats, y: Any) -> None:
+    """Raise ValueError if the target of a regressor is too large to be standardised.
+
+    Parameters
+    ----------
+    target : (n,) or (n, d_output)
+        The target of the rows that are used.
+    y : any
+        The target as the user passed it, whose column names are used in messages.
+    """
+    for j, column in enumerate(np.atleast_2d(target.T)):
+        row = np.abs(column).argmax()
+        if abs(column[row]) > MAX_TARGET:
+            raise ValueError(
+                f"The target y{_named(y, j)} must lie between {-MAX_TARGET:g} and {MAX_TARGET:g}, but has "
+                f"the value {column[row]:g}. Rescale it before fit, for instance divide it by {MAX_TARGET:g}."
+            )
 
 
 def read_labels(y: Any, n_rows: int) -> NDArray:
@@ -66,14 +93,18 @@ def read_labels(y: Any, n_rows: int) -> NDArray:
 
 
 def read_weight(sample_weight: Any, n_rows: int) -> Floats:
-    """Read sample weights (n_rows,): finite, non-negative and not all zero; ones if None."""
+    """Read sample weights (n_rows,): non-negative, and scaled so that the largest is about one; ones if None.
+
+    Weights below `MIN_RELATIVE_WEIGHT` of the largest become zero: such rows would have no influence, and
+    their weights could underflow.
+    """
     if sample_weight is None:
         return np.ones(n_rows)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    weight = _read_numeric_weight(sample_weight)
     if weight.shape != (n_rows,):
         raise ValueError(
             f"sample_weight must have one number for each of the {n_rows} rows of X, but has shape "
-            f"{weight.shape}."
+            f"{weight.shape}. Pass one weight per row, or None for equal weights."
         )
     if not np.isfinite(weight).all() or (weight < 0).any():
         row = int(np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))[0])
@@ -86,7 +117,33 @@ def read_weight(sample_weight: Any, n_rows: int) -> Floats:
             "sample_weight must not be all zero, because no row is left to train on. Give some rows a "
             "positive weight."
         )
-    return weight
+    scaled = scale_to_one(weight)
+    scaled[scaled < MIN_RELATIVE_WEIGHT * scaled.max()] = 0.0
+    if np.count_nonzero(scaled) < 2 <= np.count_nonzero(weight):
+        raise ValueError(
+            f"sample_weight must have at least 2 weights of similar size, but only one exceeds "
+            f"{MIN_RELATIVE_WEIGHT:g} times the largest, {weight.max():g}. Give rows more similar weights."
+        )
+    return scaled
+
+
+def _read_numeric_weight(sample_weight: Any) -> Floats:
+    """Convert sample weights to an array of numbers of any shape, NaN where missing."""
+    frame = nw.from_native(sample_weight, allow_series=True, pass_through=True)
+    try:
+        array = frame.to_numpy() if isinstance(frame, nw.Series | nw.DataFrame) else np.asarray(sample_weight)
+        if array.dtype.kind == "O":
+            if any(isinstance(entry, str | bytes) for entry in array.flat):
+                raise ValueError("it contains text")
+            array = np.where(missing_cells(array), np.nan, array)
+        elif array.dtype.kind not in "fiub":
+            raise ValueError(f"its type is {array.dtype}")
+        return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"sample_weight must have one number for each row of X; got {shown(sample_weight)} ({error}). "
+            "Convert the weights to numbers, or pass None for equal weights."
+        ) from error
 
 
 def split_rows(strata: NDArray, validation_fraction: float, rng: Rng) -> tuple[Indices, Indices]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
 
 from stablemiss.base.method import Predictor
+from stablemiss.checks import check_number
 from stablemiss.data import MaskedData, missing_cells
 from stablemiss.estimators.rows import split_rows
 from stablemiss.seeding import Rng
@@ -18,6 +19,13 @@ from stablemiss.tasks import Classification, Regression, Task
 Indices = NDArray[np.int64]
 # A fraction of the rows, or a splitter of scikit-learn, which has a method `split`.
 ValidationSplit = Any
+
+
+def check_validation_split(split: Any) -> None:
+    """Raise ValueError unless `split` is None, a fraction, or an object with a method `split`."""
+    has_split = callable(getattr(split, "split", None)) and not isinstance(split, type | str | bytes)
+    if not has_split:
+        check_number({"validation_split": split}, validation_split="(0, 1)", unless=None)
 
 
 def choose_validation_rows(
@@ -153,10 +161,12 @@ def validation_scores(
             scores[f"accuracy{suffix}"] = accuracy_score(valid.target, hits, sample_weight=weight)
         return scores
     assert isinstance(task, Regression)
-    target, prediction = (rows * task.scale for rows in (valid.target, outputs))
-    mean = np.average(train.target, axis=0, weights=train.weight) * task.scale
-    scores["rmse"] = _rmse(target, prediction, weight)
-    scores["rmse_constant"] = _rmse(target, np.tile(mean, (len(valid), 1)), weight)
+    # In units of the largest scale, whose square cannot overflow.
+    unit = task.scale.max()
+    target, prediction = (rows * (task.scale / unit) for rows in (valid.target, outputs))
+    mean = np.average(train.target, axis=0, weights=train.weight) * (task.scale / unit)
+    scores["rmse"] = _rmse(target, prediction, weight) * unit
+    scores["rmse_constant"] = _rmse(target, np.tile(mean, (len(valid), 1)), weight) * unit
     # R² of a single row, or of equal targets, is not defined.
     is_defined = len(valid) > 1 and bool((np.ptp(target, axis=0) > 0).all())
     scores["r2"] = r2_score(target, prediction, sample_weight=weight) if is_defined else float("nan")

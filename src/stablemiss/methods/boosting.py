@@ -9,8 +9,9 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import check_integer, check_number
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.missingness import MaskAugmentation
 from stablemiss.progress import Progress
@@ -23,6 +24,8 @@ MIN_CELLS_FOR_THREADS = 500_000
 # Maximum number of rows from which LightGBM builds its histogram bins (LightGBM's default), and of cells in
 # these rows, because LightGBM stores each cell in 12 bytes in addition to the table.
 MAX_BINNED_ROWS, MAX_BINNED_CELLS = 200_000, 8_000_000
+# LightGBM's limit.
+MAX_LEAVES = 131_072
 
 
 class BoostingPredictor(Predictor):
@@ -144,7 +147,9 @@ class Boosting(Method):
         n_threads : int, default=None
             Number of threads for large tables; None uses OpenMP's setting. The trees do not depend on it.
         """
-        check_at_least(self, masked_copies=0, n_trees=1, n_leaves=2, min_rows_per_leaf=1, patience=1)
+        check_integer(self, masked_copies=(0, 1000), n_trees=1, n_leaves=(2, MAX_LEAVES))
+        check_integer(self, min_rows_per_leaf=1, patience=1)
+        check_number(self, learning_rate="(0, 1]")
         # Without validation rows the training rows decide when to stop, as in the other methods.
         valid = valid if len(valid) else train
         # Computed before the masked copies are added, because copies are not independent rows.

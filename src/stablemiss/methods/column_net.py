@@ -11,9 +11,10 @@ import torch
 from scipy.stats import norm
 from torch import Tensor, nn
 
-from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_integer, check_number
 from stablemiss.data import Floats, MaskedData
 from stablemiss.missingness import MaskAugmentation
 from stablemiss.progress import Progress
@@ -263,7 +264,9 @@ class ColumnNet(Method):
         augmentation : MaskAugmentation, default=None
             Hides further values during training. None hides all columns with the same probability.
         """
-        check_at_least(self, width=1, depth=1, n_pieces=1, fill=0.0, steps=1, batch_size=1)
+        check_integer(self, width=(1, MAX_WIDTH), depth=(1, MAX_LAYERS))
+        check_integer(self, n_pieces=1, steps=1, batch_size=1)
+        check_number(self, fill="[0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, 1e6]")
         augmentation = augmentation or MaskAugmentation.of(train.groups)
         device = to_device(self.device)
         network = self._make_network(train, task, rng).to(device)

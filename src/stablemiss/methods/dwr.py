@@ -19,8 +19,9 @@ from typing import ClassVar
 import numpy as np
 
 from stablemiss.base.linear import LinearPredictor, design, join, regress
-from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import check_integer, check_number
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.balancing import BalancingDecorrelator, Scale
 from stablemiss.progress import Progress
@@ -115,7 +116,8 @@ class DWR(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
-        check_at_least(self, order=1, max_steps=1, ridge=0.0)
+        check_integer(self, order=(1, 10))
+        check_number(self, ridge="[0, inf)")
         # No parameter is chosen on validation rows, so they are training rows too.
         data = join(train, valid)
         means = data.column_means()

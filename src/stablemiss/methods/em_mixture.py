@@ -14,14 +14,14 @@ errors of the log densities add up over columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.optimize import minimize
 
-from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Space
+from stablemiss.checks import check_bool, check_integer, check_number
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.mixture import RIDGES, EMRows, GaussianMixture, MixtureFit
 from stablemiss.progress import Progress
@@ -225,15 +225,11 @@ class EMMixture(Method):
         return fit.update_on_all_rows() if self.refit_on_validation else fit.mixture
 
     def _check(self) -> None:
-        check_at_least(self, max_components=1, max_steps=1)
-        if self.n_components != "auto":
-            check_at_least(self, n_components=1)
-        for name in ("tolerance", "ridge"):
-            number = getattr(self, name)
-            if name == "ridge" and number == "auto":
-                continue
-            if not isinstance(number, Real) or not 0 < float(number) < np.inf:
-                raise ValueError(f"{name} must be a number above 0; got {number!r}.")
+        check_integer(self, max_components=1, max_steps=1)
+        check_integer(self, n_components=1, unless="auto")
+        check_number(self, ridge="(0, inf)", unless="auto")
+        check_number(self, tolerance="(0, inf)")
+        check_bool(self, "refit_on_validation")
 
 
 def fit_inverse_temperature(

@@ -22,9 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import MAX_LAYERS, check_choice, check_integer, check_number, check_widths
 from stablemiss.data import Floats, MaskedData
 from stablemiss.networks import MLP
 from stablemiss.progress import Progress
@@ -180,9 +181,9 @@ class NeuMiss(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> NeuMissPredictor:
-        if self.start not in ("data", "random"):
-            raise ValueError(f"start must be 'data' or 'random'; got {self.start!r}.")
-        check_at_least(self, depth=0, batch_size=1, max_epochs=1, patience=1)
+        check_choice(self, start=("data", "random"))
+        check_integer(self, depth=(0, MAX_LAYERS), batch_size=1, max_epochs=1, patience=1)
+        check_number(self, learning_rate="(0, 1]", weight_decay="[0, 1e6]")
         check_widths(self, "hidden")
         device = to_device(self.device)
         with torch_randomness(rng):

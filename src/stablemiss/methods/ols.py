@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from stablemiss.base.linear import LinearPredictor, design, join, regress
-from stablemiss.base.method import Method, Predictor, check_at_least
+from stablemiss.base.method import Method, Predictor
+from stablemiss.checks import check_choice, check_number
 from stablemiss.data import MaskedData
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -60,9 +61,8 @@ class OLS(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
-        if self.inputs not in ("mean", "mask"):
-            raise ValueError(f"inputs must be 'mean' or 'mask'; got {self.inputs!r}.")
-        check_at_least(self, ridge=0.0)
+        check_choice(self, inputs=("mean", "mask"))
+        check_number(self, ridge="[0, inf)")
         # No parameter is chosen on validation rows, so they are training rows too.
         data = join(train, valid)
         means, use_mask = data.column_means(), self.inputs == "mask"

@@ -24,9 +24,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import MAX_WIDTH, check_bool, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
@@ -336,19 +337,11 @@ class PBiGAN(Method):
         return PBiGANPredictor(network, history)
 
     def _check(self) -> None:
-        check_at_least(
-            self,
-            d_latent=1,
-            d_critic=1,
-            reconstruction=0.0,
-            penalty=0.0,
-            critic_steps=1,
-            n_draws=1,
-            batch_size=1,
-            max_epochs=1,
-            patience=1,
-        )
+        check_integer(self, d_latent=(1, MAX_WIDTH), d_critic=(1, MAX_WIDTH), n_draws=(1, 100_000))
+        check_integer(self, critic_steps=1, batch_size=1, max_epochs=1, patience=1)
+        check_number(self, reconstruction="[0, 1e6]", penalty="[0, 1e6]", learning_rate="(0, 1]")
         check_widths(self, "hidden")
+        check_bool(self, "use_mask")
 
 
 def gradient_penalty(

@@ -25,9 +25,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import MAX_WIDTH, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
@@ -351,12 +352,11 @@ class PartialVAE(Method):
         return (torch.rand_like(mask) >= probability).to(mask)
 
     def _check(self) -> None:
-        check_at_least(self, d_latent=1, d_code=1, d_column=1, n_draws=1)
-        check_at_least(self, batch_size=1, max_epochs=1, patience=1)
-        check_at_least(self, noise=MIN_NOISE, label_noise=MIN_NOISE)
+        check_integer(self, d_latent=(1, MAX_WIDTH), d_code=(1, MAX_WIDTH), d_column=(1, MAX_WIDTH))
+        check_integer(self, n_draws=(1, 100_000), batch_size=1, max_epochs=1, patience=1)
+        check_number(self, noise=f"[{MIN_NOISE}, inf)", label_noise=f"[{MIN_NOISE}, inf)", drop="[0, 1]")
+        check_number(self, learning_rate="(0, 1]", weight_decay="[0, 1e6]")
         check_widths(self, "encoder", "decoder")
-        if not 0 <= self.drop <= 1:
-            raise ValueError(f"drop must be a probability from 0 to 1; got {self.drop!r}.")
 
 
 def gaussian_divergence(mean: Tensor, log_variance: Tensor) -> Tensor:

@@ -17,8 +17,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from stablemiss.base.linear import LinearPredictor, design, join, regress
-from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import check_number
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.ratio import Classifier, RatioDecorrelator
 from stablemiss.progress import Progress
@@ -119,8 +120,7 @@ class SRDO(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
-        check_at_least(self, n_permutations=1, n_folds=1, max_epochs=1, ridge=0.0)
-        check_widths(self, "hidden")
+        check_number(self, ridge="[0, inf)")
         # No parameter is chosen on validation rows, so they are training rows too.
         data = join(train, valid)
         means = data.column_means()

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from stablemiss.base.hypernetwork import HypernetworkMethod
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import check_choice, check_number
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Decorrelator, Form, Weighting
 from stablemiss.progress import Progress
@@ -154,11 +155,9 @@ class StableMiss(HypernetworkMethod):
         self.gamma = gamma
 
     def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
-        if not isinstance(self.decorrelate, str) or self.decorrelate not in DECORRELATION_TERMS:
-            choices = ", ".join(repr(name) for name in DECORRELATION_TERMS)
-            raise ValueError(f"decorrelate must be one of {choices}; got {self.decorrelate!r}.")
-        if self.form not in ("weighted", "paper"):
-            raise ValueError(f"form must be 'weighted' or 'paper'; got {self.form!r}.")
+        check_choice(self, decorrelate=tuple(DECORRELATION_TERMS), form=("weighted", "paper"))
+        check_number(self, strength="[0, inf)")
+        check_number(self, gamma="[0, inf)", unless=None)
         terms = DECORRELATION_TERMS[self.decorrelate]
         if not terms:
             return None

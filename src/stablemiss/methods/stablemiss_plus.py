@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from stablemiss.base.hypernetwork import HypernetworkMethod
-from stablemiss.base.method import check_at_least
 from stablemiss.base.search_space import Range, Space
+from stablemiss.checks import check_integer, check_number
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import TransportDecorrelator, Weighting
 from stablemiss.progress import Progress
@@ -115,7 +115,8 @@ class StableMissPlus(HypernetworkMethod):
         self.n_directions = n_directions
 
     def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting:
-        check_at_least(self, strength=0.0, n_directions=1)
+        check_number(self, strength="[0, inf)")
+        check_integer(self, n_directions=(1, 100_000))
         # DEVIATION: a single distance to permuted columns along directions that mix columns and mask
         # indicators, because the released code compares each column separately, and permuting a column does
         # not change its marginal distribution.

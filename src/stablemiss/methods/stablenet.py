@@ -24,9 +24,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from stablemiss.base.method import Method, Predictor, check_at_least, check_widths
+from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
+from stablemiss.checks import check_bool, check_choice, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import BatchDecorrelator, Memory
 from stablemiss.networks import MLP
@@ -251,12 +252,10 @@ class StableNet(Method):
         return StableNetPredictor(network, history)
 
     def _check(self) -> None:
-        if self.memory not in ("queue", "blend"):
-            raise ValueError(f"memory must be 'queue' or 'blend'; got {self.memory!r}.")
-        if not 0 <= self.alpha < 1:
-            raise ValueError(f"alpha must be at least 0 and below 1; got {self.alpha!r}.")
-        if not self.lambda_p > 0:
-            raise ValueError(f"lambda_p must be positive; got {self.lambda_p!r}.")
         check_widths(self, "hidden")
-        check_at_least(self, q=1, inner_steps=0, inner_learning_rate=0.0, n_memory=0, max_columns=2)
-        check_at_least(self, batch_size=1, max_epochs=1, patience=1)
+        check_bool(self, "use_mask")
+        check_choice(self, memory=("queue", "blend"))
+        check_integer(self, q=(1, 1000), inner_steps=0, n_memory=0, max_columns=2)
+        check_integer(self, batch_size=1, max_epochs=1, patience=1)
+        check_number(self, lambda_p="(0, inf)", inner_learning_rate="[0, 1e6]", alpha="[0, 1)")
+        check_number(self, learning_rate="(0, 1]", weight_decay="[0, 1e6]")

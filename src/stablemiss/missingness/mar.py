@@ -8,16 +8,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from stablemiss.checks import check_number
 from stablemiss.data import Bools, Floats, centre_and_scale, to_table
 from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_quantiles
 from stablemiss.missingness.mechanism import (
     Mechanism,
     check_columns,
-    check_share,
     draw_row_rates,
     not_fitted_error,
 )
-from stablemiss.seeding import Rng
+from stablemiss.seeding import Rng, check_rng
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +105,7 @@ class MAR(Mechanism):
     model: DriverModel | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_share("level", self.level)
-        check_share("driver_share", self.driver_share)
-        check_share("spread", self.spread)
+        check_number(self, level="[0, 1]", driver_share="[0, 1]", spread="[0, 1]")
 
     @property
     def drivers(self) -> NDArray[np.int64]:
@@ -116,6 +114,7 @@ class MAR(Mechanism):
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
         """Return a copy with drivers and coefficients drawn from `rng` and calibrated on the rows of X."""
+        check_rng(rng)
         table = to_table(X)
         if len(table) == 0:
             raise ValueError("MAR must be fitted on at least one row; got X with no rows.")

@@ -8,8 +8,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stablemiss.checks import check_number
 from stablemiss.data import Bools, Floats, to_table
-from stablemiss.missingness.mechanism import Mechanism, check_share, draw_row_rates
+from stablemiss.missingness.mechanism import Mechanism, draw_row_rates
 from stablemiss.seeding import Rng
 
 
@@ -47,8 +48,7 @@ class MCARIndependent(Mechanism):
     spread: float = 0.2
 
     def __post_init__(self) -> None:
-        check_share("level", self.level)
-        check_share("spread", self.spread)
+        check_number(self, level="[0, 1]", spread="[0, 1]")
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
         """Return the mechanism itself, which has no parameters to fit."""
@@ -96,8 +96,7 @@ class MCARWindow(Mechanism):
     spread: float = 0.2
 
     def __post_init__(self) -> None:
-        check_share("level", self.level)
-        check_share("spread", self.spread)
+        check_number(self, level="[0, 1]", spread="[0, 1]")
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
         """Return the mechanism itself, which has no parameters to fit."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from numbers import Real
 from typing import Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import NotFittedError
 
 from stablemiss.data import Bools, Floats, to_table
-from stablemiss.seeding import Rng
+from stablemiss.seeding import Rng, check_rng
 
 # PAPER: the nine missing rates of the experiments.
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -84,6 +84,7 @@ class Mechanism(ABC):
         (n, d) bool
             True = observed.
         """
+        check_rng(rng)
         table = to_table(X)
         return self._draw(table, rng) & ~np.isnan(table)
 
@@ -139,12 +140,6 @@ def draw_row_rates(n: int, level: float, spread: float, rng: Rng) -> Floats:
     return rates
 
 
-def check_share(name: str, value: float) -> None:
-    """Raise ValueError unless the parameter is a number from 0 to 1."""
-    if not isinstance(value, Real) or not 0 <= float(value) <= 1:
-        raise ValueError(f"{name} must be a share from 0 to 1; got {value!r}. For example, pass 0.5 for 50%.")
-
-
 def check_columns(table: NDArray, n_columns: int) -> None:
     """Raise ValueError unless the table has as many columns as the mechanism was fitted on."""
     if table.shape[1] != n_columns:
@@ -154,10 +149,10 @@ def check_columns(table: NDArray, n_columns: int) -> None:
         )
 
 
-def not_fitted_error(mechanism: Mechanism) -> RuntimeError:
+def not_fitted_error(mechanism: Mechanism) -> NotFittedError:
     """The error for a mechanism that is used before it was fitted."""
     name = type(mechanism).__name__
-    return RuntimeError(
+    return NotFittedError(
         f"{name} must be fitted before it is used: mechanism = {name}(...).fit(X, rng). "
         "`fit` returns a new, fitted mechanism."
     )

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from stablemiss.checks import check_number
 from stablemiss.data import Bools, Floats, centre_and_scale, to_table
 from stablemiss.missingness.logistic import deviations_from, draw_hidden, to_quantiles
 from stablemiss.missingness.mechanism import (
     Mechanism,
     check_columns,
-    check_share,
     draw_row_rates,
     not_fitted_error,
 )
@@ -86,10 +85,7 @@ class MNAR(Mechanism):
     model: SelfMaskingModel | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_share("level", self.level)
-        check_share("spread", self.spread)
-        if not np.isfinite(self.slope):
-            raise ValueError(f"slope must be a finite number such as 2.0; got {self.slope!r}.")
+        check_number(self, level="[0, 1]", slope="[-1e6, 1e6]", spread="[0, 1]")
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
         """Return a copy calibrated on the rows of X. Nothing is random, so `rng` is not used."""

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stablemiss.checks import shown
 from stablemiss.data import Bools, Floats, to_table
 from stablemiss.missingness.mechanism import Mechanism
 from stablemiss.missingness.outage import check_positions, to_positions
@@ -44,6 +45,10 @@ class Only(Mechanism):
     columns: Sequence[int]
 
     def __post_init__(self) -> None:
+        if not isinstance(self.mechanism, Mechanism):
+            raise TypeError(
+                f"mechanism must be a mechanism, such as MCARIndependent(0.5); got {shown(self.mechanism)}."
+            )
         object.__setattr__(self, "columns", to_positions(self.columns))
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import index
 from typing import Self
@@ -10,8 +10,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stablemiss.checks import check_number, shown
 from stablemiss.data import Bools, Floats, to_table
-from stablemiss.missingness.mechanism import Mechanism, check_share
+from stablemiss.missingness.mechanism import Mechanism
 from stablemiss.seeding import Rng
 
 
@@ -43,7 +44,7 @@ class Outage(Mechanism):
     level: float = 1.0
 
     def __post_init__(self) -> None:
-        check_share("level", self.level)
+        check_number(self, level="[0, 1]")
         object.__setattr__(self, "columns", to_positions(self.columns))
 
     def fit(self, X: ArrayLike, rng: Rng) -> Self:
@@ -65,12 +66,12 @@ class Outage(Mechanism):
 def to_positions(columns: Sequence[int]) -> tuple[int, ...]:
     """Convert column positions to a tuple of int; raise ValueError if that is impossible."""
     try:
-        if any(isinstance(column, bool) for column in columns):
-            raise TypeError("True and False are not positions")
+        if isinstance(columns, str | bytes | Mapping) or any(isinstance(column, bool) for column in columns):
+            raise TypeError("text, dictionaries, True and False are not positions")
         return tuple(index(column) for column in columns)
     except TypeError as error:
         raise ValueError(
-            f"columns must be a sequence of column positions such as [0, 3]; got {columns!r}."
+            f"columns must be a sequence of column positions such as [0, 3]; got {shown(columns)}."
         ) from error
 
 

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq
 from scipy.special import softmax
 
+from stablemiss.checks import check_number, shown
 from stablemiss.data import Bools, Floats, check_is_table, missing_cells, to_array
-from stablemiss.missingness.mechanism import Mechanism, check_columns, check_share, not_fitted_error
+from stablemiss.missingness.mechanism import Mechanism, check_columns, not_fitted_error
 from stablemiss.seeding import Rng
 
 
@@ -56,15 +57,16 @@ class Resampled(Mechanism):
     fitted_masks: Bools | None = field(default=None, repr=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        if self.level is not None:
-            check_share("level", self.level)
+        check_number(self, level="[0, 1]", unless=None)
         if self.masks is not None:
-            masks = np.array(self.masks)
+            try:
+                masks = np.array(self.masks)
+            except ValueError:  # rows of different lengths
+                masks = np.array(None)
             if masks.dtype != bool or masks.ndim != 2 or masks.size == 0:
                 raise ValueError(
                     "masks must be a boolean table with at least one row and one column, True = observed; "
-                    f"got {masks.dtype} of shape {masks.shape}. For a table with NaN, use "
-                    "Resampled().fit(table, rng)."
+                    f"got {shown(self.masks)}. For a table with NaN, use Resampled().fit(table, rng)."
                 )
             object.__setattr__(self, "masks", masks)
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from stablemiss.checks import shown
 from stablemiss.data import MaskedData
 from stablemiss.seeding import Rng
 
@@ -24,9 +25,11 @@ def to_device(name: str) -> torch.device:
     >>> to_device("cpu")
     device(type='cpu')
     """
-    if name == "auto":
+    if isinstance(name, str) and name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
+        if not isinstance(name, str | torch.device):
+            raise TypeError("torch would take an integer for the number of a GPU")
         device = torch.device(name)
         if device.type == "cuda" and not torch.cuda.is_available():
             raise ValueError(f'device="{name}" needs a GPU, but torch sees none; use device="auto" or "cpu".')
@@ -34,7 +37,8 @@ def to_device(name: str) -> torch.device:
         torch.empty(0, device=device)
     except (RuntimeError, TypeError, AssertionError) as error:
         raise ValueError(
-            f'device={name!r} is not available to torch on this machine; use device="auto", "cpu" or "cuda".'
+            f'device={shown(name)} is not available to torch on this machine; use device="auto", "cpu" or '
+            '"cuda".'
         ) from error
     return device
 

@@ -6,7 +6,6 @@ import math
 import os
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from dataclasses import dataclass
-from numbers import Integral
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -15,6 +14,7 @@ import optuna
 from sklearn.base import clone, is_classifier
 
 from stablemiss.base.search_space import Choice, Range, Space, to_tuples
+from stablemiss.checks import check_integer, check_number, check_path, shown
 from stablemiss.estimators.missing import MethodByNameEstimator, method_with_params
 from stablemiss.methods import Method
 from stablemiss.missingness import Mechanism
@@ -185,7 +185,23 @@ def tune(
     True
     >>> model = tuned.estimator().fit(X, y)
     """
-    _check_arguments(estimator, n_trials, holdout_fraction, random_state, n_jobs)
+    if not isinstance(estimator, MethodByNameEstimator):
+        raise TypeError(
+            "estimator must be a MissingRegressor or a MissingClassifier, such as "
+            f"MissingRegressor('boosting'); got {shown(estimator)}."
+        )
+    _check_arguments(
+        {
+            "n_trials": n_trials,
+            "study": study,
+            "test_mechanism": test_mechanism,
+            "holdout_fraction": holdout_fraction,
+            "random_state": random_state,
+            "n_jobs": n_jobs,
+            "timeout": timeout,
+            "progress": progress,
+        }
+    )
     progress = progress or NullProgress()
     method = method_with_params(estimator.method, estimator.params)
     all_params = method.get_params(deep=False)
@@ -279,30 +295,26 @@ def _loss(trial: Trial) -> float:
     return trial.loss
 
 
-def _check_arguments(
-    estimator: MethodByNameEstimator, n_trials: int, holdout_fraction: float, random_state: int, n_jobs: int
-) -> None:
-    if not isinstance(estimator, MethodByNameEstimator):
-        raise TypeError(
-            "estimator must be a MissingRegressor or a MissingClassifier, such as "
-            f"MissingRegressor('boosting'); got {estimator!r}."
-        )
-    if not isinstance(n_trials, Integral) or n_trials < 1:
-        raise ValueError(f"n_trials must be a positive integer; got {n_trials!r}.")
-    if not isinstance(random_state, Integral) or random_state < 0:
-        raise ValueError(
-            "random_state must be a non-negative integer, because a resumed search needs the same split; "
-            f"got {random_state!r}."
-        )
-    if not 0 < holdout_fraction < 1:
-        raise ValueError(
-            f"holdout_fraction must be between 0 and 1, for example 0.2; got {holdout_fraction!r}."
-        )
-    if not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores; got {n_jobs!r}.")
+def _check_arguments(arguments: dict[str, Any]) -> None:
+    """Raise an error if an argument of `tune` has the wrong type or value."""
+    # A generator or None would give a resumed search another split.
+    check_integer(arguments, n_trials=1, random_state=0)
+    check_number(arguments, holdout_fraction="(0, 1)")
+    check_number(arguments, timeout="[0, inf)", unless=None)
+    check_integer(arguments, n_jobs=(1, 4096), unless=-1)
+    if arguments["study"] is not None:
+        check_path("study", arguments["study"])
+    for name, kind in {"test_mechanism": Mechanism, "progress": Progress}.items():
+        if not isinstance(arguments[name], kind | None):
+            raise TypeError(f"{name} must be a {kind.__name__} or None; got {shown(arguments[name])}.")
 
 
 def _check_space(space: Space, method: Method) -> None:
+    if not isinstance(space, dict):
+        raise TypeError(
+            "space must be a dictionary, such as {'ridge': Range(1e-3, 1e3, log=True)}, or None; got "
+            f"{shown(space)}."
+        )
     if not space:
         raise ValueError(
             f"The method {method.name!r} has no default search space. Pass a space such as "
