@@ -187,6 +187,23 @@ def test_all_string_and_categorical_types_are_categorical(column: Any) -> None:
     assert read_table(frame).columns[0].tolist() == ["x", None]
 
 
+@pytest.mark.parametrize("extra", [[], [None]], ids=["complete", "with a missing value"])
+def test_digits_in_a_text_column_of_a_frame_are_text(extra: list[None]) -> None:
+    """Only in an array of text can numpy have created them from numbers."""
+    cells = ["1", "2.5", *extra]
+    frames = [pd.DataFrame({"c": cells}), pl.DataFrame({"c": cells}), pa.table({"c": cells})]
+    for frame in (*frames, pd.DataFrame({"c": cells}, dtype=object), [[cell] for cell in cells]):
+        assert read_table(frame).columns[0].tolist() == cells
+
+
+def test_categorical_types_are_declared_categories() -> None:
+    frame = pd.DataFrame({"a": ["x", "y"], "b": pd.Categorical(["x", "y"]), "c": pd.Categorical([1, 2])})
+    assert read_table(frame).declared_categories == {1, 2}
+    assert read_table(pl.from_pandas(frame[["a", "b"]])).declared_categories == {1}
+    assert read_table(frame.to_numpy()).declared_categories == frozenset()
+    assert read_table(frame).rows(np.array([0])).declared_categories == {1, 2}
+
+
 def test_integer_and_float_codes_are_the_same_categories() -> None:
     """A column of integer codes becomes float as soon as one value is missing."""
     for cells in ([1, 2], [1.0, 2.0], [1, 2, None], [1.0, 2.0, None]):
