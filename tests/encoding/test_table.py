@@ -247,6 +247,14 @@ def test_labels_that_are_not_strings_are_not_names() -> None:
     assert read_table(pd.DataFrame([[1, 2]], columns=["0", "1"])).names == ["0", "1"]
 
 
+@pytest.mark.parametrize(
+    "labels", [[None, 2.5], [True, False], pd.Index([("a", 1), ("b", 2)], tupleize_cols=False)], ids=str
+)
+def test_labels_of_a_pandas_frame_may_be_anything(labels: Any) -> None:
+    frame = pd.DataFrame([[1.0, "x"], [2.0, None]], columns=labels)
+    assert [column.tolist() for column in read_table(frame).columns] == [[1.0, 2.0], ["x", None]]
+
+
 def test_a_record_batch_has_column_names() -> None:
     table = pa.table({"a": [1.0, None], "b": ["x", "y"]})
     batch = read_table(table.to_batches()[0])
