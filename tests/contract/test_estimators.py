@@ -83,7 +83,8 @@ def test_errors_about_training_tables_name_the_column_and_the_remedy(estimator):
     for facts, table in invalid:
         assert_raises(facts, estimator.fit, table, y.head(len(table)))
     dates = X.assign(age=pd.Timestamp("2020-01-01"))
-    assert_raises(["date", "'age'", "days since"], estimator.fit, dates, y, error=TypeError)
+    without_dates = clone(estimator).set_params(date_features=False)
+    assert_raises(["date", "'age'", "days since"], without_dates.fit, dates, y, error=TypeError)
     assert_raises(["at least 2", "1 sample", "more rows"], estimator.fit, X.head(1), y.head(1))
 
 

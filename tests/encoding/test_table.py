@@ -187,6 +187,23 @@ def test_all_string_and_categorical_types_are_categorical(column: Any) -> None:
     assert read_table(frame).columns[0].tolist() == ["x", None]
 
 
+@pytest.mark.parametrize("extra", [[], [None]], ids=["complete", "with a missing value"])
+def test_digits_in_a_text_column_of_a_frame_are_text(extra: list[None]) -> None:
+    """Only in an array of text can numpy have created them from numbers."""
+    cells = ["1", "2.5", *extra]
+    frames = [pd.DataFrame({"c": cells}), pl.DataFrame({"c": cells}), pa.table({"c": cells})]
+    for frame in (*frames, pd.DataFrame({"c": cells}, dtype=object), [[cell] for cell in cells]):
+        assert read_table(frame).columns[0].tolist() == cells
+
+
+def test_categorical_types_are_declared_categories() -> None:
+    frame = pd.DataFrame({"a": ["x", "y"], "b": pd.Categorical(["x", "y"]), "c": pd.Categorical([1, 2])})
+    assert read_table(frame).declared_categories == {1, 2}
+    assert read_table(pl.from_pandas(frame[["a", "b"]])).declared_categories == {1}
+    assert read_table(frame.to_numpy()).declared_categories == frozenset()
+    assert read_table(frame).rows(np.array([0])).declared_categories == {1, 2}
+
+
 def test_integer_and_float_codes_are_the_same_categories() -> None:
     """A column of integer codes becomes float as soon as one value is missing."""
     for cells in ([1, 2], [1.0, 2.0], [1, 2, None], [1.0, 2.0, None]):
@@ -228,6 +245,14 @@ def test_labels_that_are_not_strings_are_not_names() -> None:
     """As in scikit-learn, column labels 0, 1, … are positions, not names."""
     assert read_table(pd.DataFrame([[1, 2]])).names is None
     assert read_table(pd.DataFrame([[1, 2]], columns=["0", "1"])).names == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    "labels", [[None, 2.5], [True, False], pd.Index([("a", 1), ("b", 2)], tupleize_cols=False)], ids=str
+)
+def test_labels_of_a_pandas_frame_may_be_anything(labels: Any) -> None:
+    frame = pd.DataFrame([[1.0, "x"], [2.0, None]], columns=labels)
+    assert [column.tolist() for column in read_table(frame).columns] == [[1.0, 2.0], ["x", None]]
 
 
 def test_a_record_batch_has_column_names() -> None:

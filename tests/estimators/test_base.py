@@ -11,7 +11,12 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from stablemiss import MissingClassifier, MissingRegressor
-from stablemiss.estimators import UnknownCategoryWarning, UnseenMissingWarning, load_model
+from stablemiss.estimators import (
+    SuspiciousDataWarning,
+    UnknownCategoryWarning,
+    UnseenMissingWarning,
+    load_model,
+)
 from stablemiss.methods import METHODS, OLS, Boosting, Method
 from stablemiss.progress import ProgressBar
 from stablemiss.seeding import to_rng
@@ -186,6 +191,34 @@ def test_a_class_whose_rows_all_have_weight_zero_is_not_in_classes():
     weight = np.where(labels == "sideways", 0.0, 1.0)
     model = MissingClassifier(method="ols").fit(X, labels, sample_weight=weight)
     assert model.classes_.tolist() == ["down", "up"]
+
+
+def test_one_warning_at_fit_names_likely_mistakes_and_points_at_the_caller():
+    X, y = draw()
+    with pytest.warns(SuspiciousDataWarning, match=r"'age': -999 in 4 rows may mean missing") as caught:
+        model = MissingRegressor(method="ols").fit(X.assign(age=X["age"].mask(X.index < 4, -999.0)), y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert [column.kind for column in model.column_report_] == ["number", "number", "category"]
+
+
+def test_the_report_of_the_columns_is_saved(model, tmp_path):
+    model.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").column_report_ == model.column_report_
+
+
+@pytest.mark.parametrize("name", ["ols", "boosting", "em_mixture"])
+def test_dates_are_features_and_a_table_may_consist_of_ignored_columns(name):
+    """The target is the weekday, which no other column contains."""
+    days = pd.Timestamp("2014-01-01") + pd.to_timedelta(to_rng(0).integers(0, 700, 200), unit="D")
+    X = pd.DataFrame({"day": days.strftime("%d/%m/%Y"), "id": [f"row {i}" for i in range(200)]})
+    y = days.day_of_week.to_numpy(dtype=float)
+    error = MissingRegressor(method=name, random_state=0).fit(X, y).predict(X) - y
+    assert np.abs(error).mean() < 0.3
+    only_ignored = MissingRegressor(method=name, random_state=0).fit(X[["id"]], y)
+    assert np.ptp(only_ignored.predict(X[["id"]])) < 1e-9
+    with pytest.raises(TypeError, match="date_features=True"):
+        MissingRegressor(method=name, date_features=False).fit(X.assign(day=days), y)
 
 
 @pytest.mark.parametrize("random_state", [3, np.int64(3), np.random.SeedSequence(3)])

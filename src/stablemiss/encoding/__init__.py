@@ -2,6 +2,15 @@
 
 from stablemiss.encoding.encoded import Encoded
 from stablemiss.encoding.encoder import OnOutOfRange, TableEncoder
+from stablemiss.encoding.report import ColumnSummary, SuspiciousDataWarning
 from stablemiss.encoding.table import Table, read_table
 
-__all__ = ["Encoded", "OnOutOfRange", "Table", "TableEncoder", "read_table"]
+__all__ = [
+    "ColumnSummary",
+    "Encoded",
+    "OnOutOfRange",
+    "SuspiciousDataWarning",
+    "Table",
+    "TableEncoder",
+    "read_table",
+]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats
-from stablemiss.encoding.table import DATE_DTYPE, TIME_OF_DAY_DATE
+from stablemiss.encoding.table import DATE_DTYPE, TIME_OF_DAY_DATE, missing_entries
 
 # Features of a date. The year is decimal (2015.5 is the middle of 2015) and so is the hour; Monday is 0.
 NUMBERS_OF_DATES = ("year", "month", "day of year", "weekday", "hour")
@@ -160,9 +160,10 @@ class DateFormat:
         """
         entries = column.tolist()
         # A date usually occurs in many rows.
-        parsed = {entry: self.parse(entry) for entry in set(entries) if entry is not None}
-        dates = np.array([parsed.get(entry) for entry in entries], dtype=DATE_DTYPE)
-        return dates, np.array([entry is not None for entry in entries]) & np.isnat(dates)
+        codes = {entry: code for code, entry in enumerate(dict.fromkeys(entries))}
+        parsed = np.array([None if entry is None else self.parse(entry) for entry in codes], dtype=DATE_DTYPE)
+        dates = parsed[[codes[entry] for entry in entries]]
+        return dates, np.isnat(dates) & ~missing_entries(column)
 
 
 def date_parts(dates: NDArray) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -12,18 +13,24 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale
 from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
+from stablemiss.encoding.columns import (
+    CATEGORIES,
+    DATES,
+    DTYPE_KINDS,
+    IGNORED,
+    NEVER_OBSERVED,
+    NUMBERS,
+    TrainingColumn,
+    distinct_entries,
+)
 from stablemiss.encoding.dates import NUMBERS_OF_DATES, DateEncoder, DateFormat, describe_year
 from stablemiss.encoding.encoded import Encoded, OutOfRange, UnknownCategories, listed
+from stablemiss.encoding.matching import match_columns
 from stablemiss.encoding.ranges import Ranges
+from stablemiss.encoding.report import ColumnSummary, SuspiciousDataWarning, describe_mistakes, summarise
 from stablemiss.encoding.table import Table, describe_column, missing_entries
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
-from stablemiss.text import non_numeric_entry, quoted
-
-NUMBERS, CATEGORIES, DATES = "numbers", "categories", "dates"
-NEVER_OBSERVED = "never observed"
-# Letter by which numpy abbreviates the type of each kind of column.
-_DTYPE_KINDS = {NUMBERS: "f", CATEGORIES: "O", DATES: "M"}
 
 # What happens to numbers far outside the range of the training rows.
 OnOutOfRange = Literal["clip", "missing", "raise"]
@@ -47,6 +54,9 @@ class TableEncoder:
     as numbers, and sine and cosine of the day of the year, the weekday and the hour. Those that are constant
     in the training rows, such as the hour of dates without time, are left out.
 
+    Text in which no entry occurs twice, in 20 rows or more, is ignored, because new rows would have other
+    entries: it is encoded as zero and never counts as missing.
+
     Parameters
     ----------
     max_one_hot : int, default=12
@@ -69,11 +79,14 @@ class TableEncoder:
     is_numbered : bool
         Whether the labels were just 0, 1, …
     kinds : list of str
-        Type of each column in the training rows: "numbers", "categories", "dates" or "never observed".
+        Type of each column in the training rows: "numbers", "categories", "dates", "never observed" or
+        "ignored".
     groups : (d,) int64
         Index of the input column that each encoded column belongs to.
     ever_missing : (n_features,) bool
         Which input columns had missing values in the table passed to `fit_transform`.
+    column_report : list of ColumnSummary
+        How each column of that table was read, and what is unusual about it.
 
     See Also
     --------
@@ -103,6 +116,7 @@ class TableEncoder:
     kinds: list[str]
     groups: NDArray[np.int64]
     ever_missing: Bools
+    column_report: list[ColumnSummary]
 
     def __init__(self, max_one_hot: int = 12, date_features: bool = True):
         if max_one_hot < 2:
@@ -114,6 +128,8 @@ class TableEncoder:
         self, table: Table, rows: NDArray[np.integer], target: NDArray, task: Task, rng: Rng
     ) -> tuple[Floats, Bools]:
         """Fit on the training rows of a table and encode all its rows.
+
+        A `SuspiciousDataWarning` lists columns that look as if they contain mistakes.
 
         Parameters
         ----------
@@ -138,25 +154,21 @@ class TableEncoder:
         """
         self.n_features, self.names = len(table.columns), table.names
         self.labels, self.is_numbered = table.labels, table.is_numbered
-        self.ever_missing = np.array([missing_entries(column).any() for column in table.columns])
+        columns = [TrainingColumn.of(table, j, self.date_features) for j in range(self.n_features)]
+        self.ever_missing = np.array([column.n_missing > 0 for column in columns])
+        self.kinds = [column.kind(rows) for column in columns]
         self._dates: dict[int, DateEncoder] = {}
         self._categories: dict[int, CategoryEncoder] = {}
-        self.kinds = []
-        columns: list[NDArray] = []
         cross_fitted: dict[int, Floats] = {}
-        for j, column in enumerate(table.columns):
-            text_format = self._date_format(j, column, is_category=j in table.declared_categories)
-            columns.append(column if text_format is None else text_format.parse_column(column)[0])
-            sample = columns[j][rows]
-            self.kinds.append(_kind(sample))
+        for j, column in enumerate(columns):
+            sample = column.column[rows]
             if self.kinds[j] == DATES:
-                self._dates[j] = DateEncoder.fit(sample, text_format or DateFormat.of(sample))
+                self._dates[j] = DateEncoder.fit(sample, column.text_format or DateFormat.of(sample))
             elif self.kinds[j] == CATEGORIES:
-                categories = sorted(set(sample.tolist()) - {None})
+                categories = sorted(distinct_entries(sample))
                 if len(categories) <= self.max_one_hot:
                     self._categories[j] = CategoryEncoder.one_hot(categories)
                 else:
-                    self._warn_non_numeric(j, sample)
                     self._categories[j], cross_fitted[j] = fit_target_encoding(
                         categories, sample, _outputs(target[rows], task), rng
                     )
@@ -164,7 +176,7 @@ class TableEncoder:
         widths = [encoders[j].width if j in encoders else 1 for j in range(self.n_features)]
         self._set_groups(np.repeat(np.arange(self.n_features), widths))
 
-        values, _ = self._to_numbers(columns, table.n_rows)
+        values, _ = self._to_numbers([column.column for column in columns], table.n_rows)
         # One column at a time, because a copy of all training rows would need too much memory.
         self._mean, self._scale = (
             np.concatenate(parts)
@@ -181,6 +193,7 @@ class TableEncoder:
             values[rows, self._slices[j]] = numbers
         # Only validation rows can exceed the limits.
         np.clip(values, self._ranges.lower, self._ranges.upper, out=values)
+        self._write_report(columns)
         return self._standardise(values)
 
     def transform(
@@ -206,7 +219,17 @@ class TableEncoder:
         estimator_name : str, default="the model"
             Name of the estimator, for error messages.
         """
-        columns = self._match(table, allow_missing_columns, estimator_name)
+        columns = match_columns(
+            table,
+            self.labels,
+            self.n_features,
+            is_numbered=self.is_numbered,
+            dispensable={
+                self.labels[j] for j, kind in enumerate(self.kinds) if kind == IGNORED and self.labels
+            },
+            allow_missing_columns=allow_missing_columns,
+            estimator_name=estimator_name,
+        )
         numbers, unknown = self._to_numbers(columns, table.n_rows)
         beyond = self._ranges.beyond(numbers)
         exceeded: tuple[OutOfRange, ...] = ()
@@ -259,6 +282,7 @@ class TableEncoder:
             "mean": self._mean,
             "scale": self._scale,
             "ranges": self._ranges.state(),
+            "column_report": [asdict(summary) for summary in self.column_report],
             "dates": {str(j): encoder.state() for j, encoder in self._dates.items()},
             "categories": {str(j): encoder.categories for j, encoder in self._categories.items()},
             "embedding": {str(j): encoder.embedding for j, encoder in self._categories.items()},
@@ -285,6 +309,10 @@ class TableEncoder:
             for j, kind in enumerate(encoder.kinds)
             if kind == CATEGORIES
         }
+        encoder.column_report = [
+            ColumnSummary(**{**summary, "remarks": tuple(summary["remarks"])})
+            for summary in state["column_report"]
+        ]
         encoder._dates = {
             int(j): DateEncoder.from_state(date_state) for j, date_state in state["dates"].items()
         }
@@ -314,41 +342,6 @@ class TableEncoder:
         """The feature of a date that encoded column `k` contains; None for other columns."""
         j = int(self.groups[k])
         return self._dates[j].parts[k - self._first[j]] if j in self._dates else None
-
-    def _match(self, table: Table, allow_missing_columns: bool, estimator_name: str) -> list[NDArray | None]:
-        """The columns of `table` in the order of training; None for an absent column."""
-        known = set(self.labels or [])
-        unexpected = [label for label in table.labels or [] if label not in known]
-        # Labels 0, 1, … are only positions, so they cannot be matched with the names of another table.
-        cannot_match_labels = bool(unexpected) and (self.is_numbered or table.is_numbered)
-        if self.labels is None or table.labels is None or cannot_match_labels:
-            if len(table.columns) != self.n_features:
-                raise ValueError(
-                    f"X has {len(table.columns)} features, but {estimator_name} is expecting "
-                    f"{self.n_features} features as input. Without column names, columns are matched by "
-                    "position: pass all columns of the training table, in the same order."
-                )
-            return list(table.columns)
-        column_of = dict(zip(table.labels, table.columns, strict=True))
-        absent = [label for label in self.labels if label not in column_of]
-        if unexpected or (absent and not allow_missing_columns):
-            problems = [f"not in the training table: {quoted(unexpected)}"] * bool(unexpected)
-            problems += [f"in the training table but absent now: {quoted(absent)}"] * bool(absent)
-            raise ValueError(
-                f"The columns of X are not those that {estimator_name} was fitted with "
-                f"({'; '.join(problems)}). Give renamed columns the names they had in training, and drop "
-                "columns that are new. Columns that are not available may be left out with "
-                "allow_missing_columns=True; they then count as missing in every row."
-            )
-        return [column_of.get(label) for label in self.labels]
-
-    def _date_format(self, j: int, column: NDArray, is_category: bool) -> DateFormat | None:
-        """The format of a column of dates written as text; None for all other columns."""
-        if column.dtype.kind == "M" and not self.date_features:
-            raise TypeError(_dates_message(describe_column(self.labels, j), column))
-        if column.dtype != object or is_category or not self.date_features:
-            return None
-        return DateFormat.infer(set(column.tolist()) - {None})
 
     def _read_dates(self, j: int, column: NDArray) -> NDArray:
         """Convert text to dates as in training; other columns are returned unchanged."""
@@ -383,18 +376,18 @@ class TableEncoder:
             "values for other entries, or refit."
         )
 
-    def _warn_non_numeric(self, j: int, sample: NDArray) -> None:
-        """Warn if a column is numeric except for a few entries that turn it into a categorical column."""
-        entry = non_numeric_entry(text for text in sample if text is not None)
-        if entry is not None:
-            label = describe_column(self.labels, j)
-            warnings.warn(
-                f"Nearly all entries of {label} are numbers stored as text, but {entry!r} is not a number, "
-                "so the whole column is treated as categorical. If it should be numeric, convert such "
-                "entries to missing values first (pandas.to_numeric(..., errors='coerce')).",
-                UserWarning,
-                stacklevel=4,
-            )
+    def _write_report(self, columns: Sequence[TrainingColumn]) -> None:
+        """Set `column_report`, and warn about likely mistakes."""
+        self.column_report = []
+        mistakes: list[tuple[str, str]] = []
+        for j, column in enumerate(columns):
+            is_constant = bool(np.isinf(self._scale[self._slices[j]]).all())
+            summary, n_mistakes = summarise(self.column_name(j), column, self.kinds[j], is_constant)
+            self.column_report.append(summary)
+            mistakes += [(self._message_label(j), remark) for remark in summary.remarks[:n_mistakes]]
+        if mistakes:
+            # Level 4 is the user's call: 1 is this method, 2 `fit_transform`, 3 `fit` of the estimator.
+            warnings.warn(describe_mistakes(mistakes), SuspiciousDataWarning, stacklevel=4)
 
     def _set_groups(self, groups: NDArray[np.int64]) -> None:
         """Set `groups`, and the positions of the encoded columns of each input column."""
@@ -410,11 +403,13 @@ class TableEncoder:
         numbers = np.full((n_rows, len(self.groups)), np.nan)
         unknown: list[UnknownCategories] = []
         for j, (column, kind, position) in enumerate(zip(columns, self.kinds, self._slices, strict=True)):
-            if column is None or kind == NEVER_OBSERVED:
+            if kind == IGNORED:
+                numbers[:, position.start] = 0.0
+            if column is None or kind in (NEVER_OBSERVED, IGNORED):
                 continue
             if kind == DATES:
                 column = self._read_dates(j, column)
-            if column.dtype.kind != _DTYPE_KINDS[kind]:
+            if column.dtype.kind != DTYPE_KINDS[kind]:
                 self._check_kind(j, column)
             elif kind == NUMBERS:
                 numbers[:, position.start] = column
@@ -467,25 +462,9 @@ class TableEncoder:
         return values, mask
 
 
-def _kind(sample: NDArray) -> str:
-    """Type of a column in the training rows."""
-    if missing_entries(sample).all():
-        return NEVER_OBSERVED
-    return next(kind for kind, letter in _DTYPE_KINDS.items() if letter == sample.dtype.kind)
-
-
 def _outputs(target: NDArray, task: Task) -> Floats:
     """Outputs (n, k) for the target encoding: targets, or class indicators (one column for two classes)."""
     if isinstance(task, Classification):
         indicators = np.eye(task.d_output)[target]
         return indicators[:, 1:] if task.d_output == 2 else indicators
     return np.asarray(target, dtype=np.float64).reshape(len(target), -1)
-
-
-def _dates_message(label: str, column: NDArray) -> str:
-    return (
-        f"Dates and times are not expanded with date_features=False, but {label} contains "
-        f"{column[~np.isnat(column)][0]}. Convert it to numbers that are informative for the prediction, "
-        "such as the hour, the weekday, or the days since a fixed date, drop the column, or set "
-        "date_features=True."
-    )

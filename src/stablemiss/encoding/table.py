@@ -158,7 +158,9 @@ def _read_pandas(X: Any) -> Table:
         return Table(names, text_labels, _number_columns(X.to_numpy(dtype=np.float64), names), len(X))
     columns, declared = [], []
     for j, (label, dtype) in enumerate(zip(labels, dtypes, strict=True)):
-        series, description = X[label], describe_column(names, j)
+        # By name is faster, but a label that is not a string may have a special meaning.
+        series = X[label] if isinstance(label, str) else X.iloc[:, j]
+        description = describe_column(names, j)
         # numpy dtypes are those whose conversion by pandas is certain to be the same as that by narwhals.
         if isinstance(dtype, np.dtype):
             columns.append(_array_column(series.to_numpy(), description))

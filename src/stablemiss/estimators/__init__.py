@@ -1,5 +1,6 @@
 """The scikit-learn estimators for tables with missing values, and saving and loading them."""
 
+from stablemiss.encoding import ColumnSummary, SuspiciousDataWarning
 from stablemiss.estimators.anymask import AnyMaskClassifier, AnyMaskRegressor
 from stablemiss.estimators.archive import ArchiveError
 from stablemiss.estimators.base import OutOfRangeWarning, UnknownCategoryWarning, UnseenMissingWarning
@@ -11,11 +12,13 @@ __all__ = [
     "AnyMaskClassifier",
     "AnyMaskRegressor",
     "ArchiveError",
+    "ColumnSummary",
     "MissingClassifier",
     "MissingRegressor",
     "OutOfRangeWarning",
     "StableMissClassifier",
     "StableMissRegressor",
+    "SuspiciousDataWarning",
     "UnknownCategoryWarning",
     "UnseenMissingWarning",
     "load_model",

@@ -169,16 +169,16 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         nevertheless.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
-        width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;
-        "raise" raises an error.
+        width, or more if there are few training rows): "clip" moves them to that limit and "missing" treats
+        them as missing, both with a warning; "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
         Text columns with at most this many categories are one-hot encoded, others are target encoded.
         Raising it keeps more categories distinct and makes the encoded table wider.
     date_features : bool, default=True
-        True turns each date column into year, month, day of the year, weekday and hour, with their cycles.
-        False refuses dates.
+        True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
+        text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
@@ -188,6 +188,8 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
         Names of these columns. Defined only if all column names are strings.
+    column_report_ : list of ColumnSummary
+        How each of these columns was read, and what is unusual about it.
     n_outputs_ : int
         Number of targets.
     member_weights_ : dict
@@ -326,16 +328,16 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         nevertheless.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
-        width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;
-        "raise" raises an error.
+        width, or more if there are few training rows): "clip" moves them to that limit and "missing" treats
+        them as missing, both with a warning; "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
         Text columns with at most this many categories are one-hot encoded, others are target encoded.
         Raising it keeps more categories distinct and makes the encoded table wider.
     date_features : bool, default=True
-        True turns each date column into year, month, day of the year, weekday and hour, with their cycles.
-        False refuses dates.
+        True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
+        text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
@@ -356,6 +358,8 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
     validation_loss_ : float
         Log loss of the class probabilities on the held-out rows with their own missing values, without
         further masks. Slightly optimistic, because the members' weights were fitted on these rows.
+    column_report_ : list of ColumnSummary
+        How each of these columns was read, and what is unusual about it.
 
     See Also
     --------

@@ -310,6 +310,7 @@ class MissingEstimator(BaseEstimator, ABC):
         """Set the fitted attributes, after a fit or from a file."""
         self.method_, self.encoder_, self.task_, self.predictor_ = method, encoder, task, predictor
         self.n_features_in_ = encoder.n_features
+        self.column_report_ = encoder.column_report
         if encoder.names is not None:
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):

@@ -139,16 +139,16 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
         unless the method hides values at random in training, as AnyMask does.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
-        width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;
-        "raise" raises an error.
+        width, or more if there are few training rows): "clip" moves them to that limit and "missing" treats
+        them as missing, both with a warning; "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
         Text columns with at most this many categories are one-hot encoded, others are target encoded, with
         one column per target. Raising it keeps more categories distinct and makes the encoded table wider.
     date_features : bool, default=True
-        True turns each date column into year, month, day of the year, weekday and hour, with their cycles.
-        False refuses dates.
+        True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
+        text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
@@ -158,6 +158,8 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
         Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
         Names of these columns. Defined only if all column names are strings.
+    column_report_ : list of ColumnSummary
+        How each of these columns was read, and what is unusual about it.
     n_outputs_ : int
         Number of targets.
 
@@ -244,8 +246,8 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         unless the method hides values at random in training, as AnyMask does.
     on_out_of_range : "clip", "missing" or "raise", default="clip"
         What `predict` does with numbers far outside the range in training (further from it than half its
-        width): "clip" moves them to that limit and "missing" treats them as missing, both with a warning;
-        "raise" raises an error.
+        width, or more if there are few training rows): "clip" moves them to that limit and "missing" treats
+        them as missing, both with a warning; "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
     max_one_hot : int, default=12
@@ -253,8 +255,8 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         one column per class (one column for two classes). Raising it keeps more categories distinct and makes
         the encoded table wider.
     date_features : bool, default=True
-        True turns each date column into year, month, day of the year, weekday and hour, with their cycles.
-        False refuses dates.
+        True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
+        text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
     verbose : bool, default=False
         Show a progress bar during `fit`.
 
@@ -266,6 +268,8 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         Number of columns of the training table.
     feature_names_in_ : (n_features_in_,) array of str
         Names of these columns. Defined only if all column names are strings.
+    column_report_ : list of ColumnSummary
+        How each of these columns was read, and what is unusual about it.
 
     See Also
     --------
