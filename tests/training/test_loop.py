@@ -1,5 +1,6 @@
 """The training loop: which parameters it updates, in which order, when it stops, and its final state."""
 
+import math
 import random
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ from torch import nn
 from stablemiss.data import MaskedData
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import draw_seed
-from stablemiss.training import Rows, Stage, Step, adamw, inner_loop, run_stages
+from stablemiss.training import Rows, Stage, Step, adamw, inner_loop, loop, run_stages
 from stablemiss.training.loop import LR_FACTOR
 
 sgd = partial(torch.optim.SGD, lr=0.1)
@@ -367,7 +368,8 @@ class RecordedProgress(NullProgress):
         self.calls.append(("finish",))
 
 
-def test_progress_receives_each_epoch_and_is_finished_even_after_an_error():
+def test_progress_receives_each_epoch_and_is_finished_even_after_an_error(monkeypatch):
+    monkeypatch.setattr(loop, "REPORT_SECONDS", math.inf)
     module, recorded = numbers(1.0), RecordedProgress()
     step = Step(decrease(module), list(module), sgd)
     run(
@@ -384,6 +386,30 @@ def test_progress_receives_each_epoch_and_is_finished_even_after_an_error():
     with pytest.raises(IndexError):
         run(Stage("stage", module, [broken], lambda: 0.0, make_rows()), progress=recorded)
     assert recorded.calls[-1] == ("finish",)
+
+
+def test_progress_is_reported_within_epochs_and_can_stop_the_training(monkeypatch):
+    """A report raises, as if the user had cancelled, in the third of the four batches of the first epoch."""
+    monkeypatch.setattr(loop, "REPORT_SECONDS", 0.0)
+    module, recorded = numbers(1.0), RecordedProgress()
+
+    def update(done, note=""):
+        recorded.calls.append(("update", done, note))
+        if done == 3:
+            raise KeyboardInterrupt
+
+    recorded.update = update
+    step = Step(decrease(module), list(module), sgd)
+    stage = Stage("stage", module, [step], lambda: 0.0, make_rows(), max_epochs=2, min_batches=4)
+    with pytest.raises(KeyboardInterrupt):
+        run(stage, progress=recorded)
+    assert recorded.calls == [
+        ("start", "stage", 8),
+        ("update", 1, ""),
+        ("update", 2, ""),
+        ("update", 3, ""),
+        ("finish",),
+    ]
 
 
 def test_an_inner_loop_runs_inside_a_loss():

@@ -9,6 +9,7 @@
 - `expected_error`: the expected error of each row, and how much of it is due to missing columns
 - `importance`: feature importance, for mask augmentation
 - `background`: fits the networks on a second thread
+- `steps`: numbers the steps in progress reports
 
 `MaskAugmentation` is in `stablemiss.missingness`, because `Boosting` and `ColumnNet` use it too.
 """

@@ -66,6 +66,11 @@ class BackgroundTask(Generic[Result]):
                 torch.set_num_threads(self._n_threads)
 
     @property
+    def is_concurrent(self) -> bool:
+        """Whether the function runs on a second thread."""
+        return self._pool is not None
+
+    @property
     def n_free_threads(self) -> int | None:
         """Number of threads that the caller should use while the function runs; None (no limit) afterwards.
 

@@ -9,6 +9,7 @@ import numpy as np
 from stablemiss.anymask.background import BackgroundTask
 from stablemiss.anymask.plan import BOOSTING, MIXTURE, Plan
 from stablemiss.anymask.residual_boosting import ResidualBoosting
+from stablemiss.anymask.steps import Steps
 from stablemiss.base.method import Method, Predictor
 from stablemiss.data import MaskedData
 from stablemiss.methods.boosting import Boosting
@@ -53,8 +54,16 @@ class FitData:
         return self.valid if len(self.valid) else self.train
 
 
+def names_of_members(methods: dict[str, Method], task: Task) -> list[str]:
+    """The members that `fit_members` returns, in the same order."""
+    names = [name for name, method in methods.items() if not isinstance(method, ColumnNet)]
+    if {MIXTURE, BOOSTING} <= set(methods) and not isinstance(task, Classification):
+        names.append(RESIDUAL_BOOSTING)
+    return names + [name for name in methods if name not in names]
+
+
 def fit_members(
-    methods: dict[str, Method], plan: Plan, data: FitData, rng: Rng, progress: Progress
+    methods: dict[str, Method], plan: Plan, data: FitData, rng: Rng, steps: Steps
 ) -> dict[str, Predictor]:
     """Fit the selected members; networks with small steps are trained on a second thread at the same time.
 
@@ -65,7 +74,8 @@ def fit_members(
     plan : Plan
     data : FitData
     rng : numpy Generator
-    progress : Progress
+    steps : Steps
+        Receives the progress of each member, by its name in `names_of_members`.
     """
     seed = draw_seed(rng)
     # One generator per member, so that leaving out one member does not change the random draws of another.
@@ -73,32 +83,36 @@ def fit_members(
     nets = {name: method for name, method in methods.items() if isinstance(method, ColumnNet)}
 
     def fit_nets(progress: Progress) -> dict[str, Predictor]:
+        rows = data.train, data.valid, data.task
+        # Their progress is shown after that of the other members, but they start together with the first one.
+        remark = " (begun in step 1)" if background.is_concurrent else ""
         return {
-            name: net.fit(data.train, data.valid, data.task, rngs[name], progress, data.augmentation)
+            name: net.fit(*rows, rngs[name], steps.report_to(progress, name, remark), data.augmentation)
             for name, net in nets.items()
         }
 
     members: dict[str, Predictor] = {}
     is_small = bool(nets) and all(net.has_small_steps(data.train) for net in nets.values())
-    with BackgroundTask(fit_nets, concurrent=is_small and len(methods) > len(nets)) as background:
+    background = BackgroundTask(fit_nets, concurrent=is_small and len(methods) > len(nets))
+    with background:
         mixture: EMMixturePredictor | None = None
         if isinstance(method := methods.get(MIXTURE), EMMixture):
-            mixture = _fit_mixture(method, data, rngs[MIXTURE], progress, background)
+            mixture = _fit_mixture(method, data, rngs[MIXTURE], steps, background)
             members[MIXTURE] = mixture
         if isinstance(method := methods.get(BOOSTING), Boosting):
             copies = _boosting_data(data, plan.masked_copies, rngs[BOOSTING])
-            members |= _fit_boosting(method, mixture, copies, rngs[BOOSTING], progress, background)
+            members |= _fit_boosting(method, mixture, copies, rngs[BOOSTING], steps, background)
             del copies  # much larger than the rows themselves
-        return members | background.result(progress)
+        return members | background.result(steps.progress)
 
 
 def _fit_mixture(
-    method: EMMixture, data: FitData, rng: Rng, progress: Progress, background: BackgroundTask
+    method: EMMixture, data: FitData, rng: Rng, steps: Steps, background: BackgroundTask
 ) -> EMMixturePredictor:
     max_rows = int(MAX_MIXTURE_ROWS * min(1.0, MAX_COLUMNS_AT_FULL_ROWS / data.train.n_columns) ** 2)
     subset = np.sort(rng.permutation(len(data.train))[:max_rows])
     with torch_threads(background.n_free_threads):
-        return method.fit(data.train.rows(subset), data.valid, data.task, rng, progress)
+        return method.fit(data.train.rows(subset), data.valid, data.task, rng, steps.report(MIXTURE))
 
 
 def _fit_boosting(
@@ -106,17 +120,17 @@ def _fit_boosting(
     mixture: EMMixturePredictor | None,
     data: FitData,
     rng: Rng,
-    progress: Progress,
+    steps: Steps,
     background: BackgroundTask,
 ) -> dict[str, Predictor]:
     """Plain boosting and, for numeric targets with a mixture, residual boosting."""
     rows = data.train, data.valid, data.task
     members: dict[str, Predictor] = {
-        BOOSTING: method.fit(*rows, rng, progress, n_threads=background.n_free_threads)
+        BOOSTING: method.fit(*rows, rng, steps.report(BOOSTING), n_threads=background.n_free_threads)
     }
     if mixture is not None and not isinstance(data.task, Classification):
-        residual = ResidualBoosting(method, mixture)
-        members[RESIDUAL_BOOSTING] = residual.fit(*rows, rng, progress, n_threads=background.n_free_threads)
+        residual, report = ResidualBoosting(method, mixture), steps.report(RESIDUAL_BOOSTING)
+        members[RESIDUAL_BOOSTING] = residual.fit(*rows, rng, report, n_threads=background.n_free_threads)
     return members
 
 

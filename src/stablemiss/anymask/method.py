@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stablemiss.anymask.calibration import ConformalCalibrator
 from stablemiss.anymask.expected_error import fit_error_factors, scaled_error
 from stablemiss.anymask.importance import feature_importance
-from stablemiss.anymask.members import FitData, fit_members
+from stablemiss.anymask.members import FitData, fit_members, names_of_members
 from stablemiss.anymask.plan import MAX_MIXTURE_COLUMNS, MEMBERS, MIXTURE, Budget, make_plan
 from stablemiss.anymask.residual_boosting import ResidualBoosting, ResidualBoostingPredictor
 from stablemiss.anymask.stacking import (
@@ -27,6 +27,7 @@ from stablemiss.anymask.stacking import (
     output_bounds,
     predict_members,
 )
+from stablemiss.anymask.steps import Steps
 from stablemiss.base.method import Method, Predictor
 from stablemiss.checks import is_integer, shown, to_list
 from stablemiss.data import Bools, Floats, MaskedData
@@ -45,6 +46,8 @@ from stablemiss.tasks import Classification, Task
 CALIBRATION_COPIES, MAX_CALIBRATION_ROWS = 8, 60_000
 # Members with smaller weights are dropped, because they cost time and have little effect.
 MIN_MEMBER_WEIGHT = 0.03
+# Name of the last step of a fit.
+STACKING = "stacking"
 # Kind of member, as stored in the archive → class of its predictor.
 PREDICTORS: dict[str, type[Predictor]] = {
     method.name: method.predictor_class for method in (Constant, EMMixture, Boosting, ColumnNet)
@@ -260,11 +263,9 @@ class AnyMask(Method):
         data = FitData(train, valid, task, augmentation)
         # A constant member allows stacking to shrink overconfident predictions towards the mean.
         members: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
-        members |= fit_members(methods, plan, data, rng, progress)
-        progress.start("stacking and calibration")
-        predictor = _stack_and_calibrate(members, data, rng)
-        progress.finish()
-        return predictor
+        steps = Steps([*names_of_members(methods, task), STACKING], progress)
+        members |= fit_members(methods, plan, data, rng, steps)
+        return _stack_and_calibrate(members, data, rng, steps.report(STACKING))
 
     def _may_vanish(self, data: MaskedData) -> Bools:
         """Which columns of the user's table mask augmentation may hide, (n_groups,)."""
@@ -297,13 +298,17 @@ class AnyMask(Method):
         return ~is_never_missing
 
 
-def _stack_and_calibrate(members: dict[str, Predictor], data: FitData, rng: Rng) -> AnyMaskPredictor:
+def _stack_and_calibrate(
+    members: dict[str, Predictor], data: FitData, rng: Rng, progress: Progress
+) -> AnyMaskPredictor:
     """Learn the member weights and calibrate the combined predictions, on held-out rows under many masks."""
+    progress.start("combining and calibrating", total=4)
     bounds = output_bounds(data.train)
     is_classes = bounds is None
     n_copies = CALIBRATION_COPIES + 1
     calibration = data.augmentation.copies(data.held_out, CALIBRATION_COPIES, rng)
     predictions = predict_members(members, calibration.values, calibration.mask, bounds)
+    progress.update(1)
     member_weights = learn_member_weights(predictions, calibration, rng, n_copies)
     # The mixture is always kept: residual boosting starts from it, and explain_missing needs it.
     is_kept = np.array([name == MIXTURE for name in members]) | (
@@ -313,7 +318,9 @@ def _stack_and_calibrate(members: dict[str, Predictor], data: FitData, rng: Rng)
     member_weights = member_weights[:, is_kept] / member_weights[:, is_kept].sum(axis=1, keepdims=True)
     fraction = observed_fraction(calibration.mask, calibration.groups)
     outputs = combine(predictions[is_kept], fraction, member_weights, is_classes)
+    progress.update(2)
     calibrator = ConformalCalibrator.of(outputs, calibration, data.task, n_copies, rng)
+    progress.update(3)
     mixture = kept.get(MIXTURE)
     factors = (
         fit_error_factors(mixture, outputs, calibration, data.task)
@@ -321,6 +328,7 @@ def _stack_and_calibrate(members: dict[str, Predictor], data: FitData, rng: Rng)
         else np.zeros(2)
     )
     loss = _validation_loss(outputs[: len(data.held_out)], data.held_out, data.task)
+    progress.finish()
     return AnyMaskPredictor(kept, member_weights, is_classes, calibrator, factors, bounds, loss)
 
 

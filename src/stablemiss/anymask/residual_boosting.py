@@ -124,6 +124,7 @@ class ResidualBoosting:
                 valid_rows.for_output(k),
                 progress,
                 MIN_DELTA,
+                description="boosted trees on the mixture's residuals",
             )
             for k in range(task.d_output)
         ]

@@ -26,6 +26,9 @@ MIN_CELLS_FOR_THREADS = 500_000
 MAX_BINNED_ROWS, MAX_BINNED_CELLS = 200_000, 8_000_000
 # LightGBM's limit.
 MAX_LEAVES = 131_072
+# Maximum number of cells in one call of LightGBM's `predict`, which takes about half a second with a thousand
+# trees and one thread.
+MAX_PREDICTED_CELLS = 200_000
 
 
 class BoostingPredictor(Predictor):
@@ -251,6 +254,7 @@ def boost(
     valid: TreeData,
     progress: Progress,
     min_delta: float = 0.0,
+    description: str = "boosted trees",
 ) -> str:
     """Fit boosted trees to one target with early stopping, and return the best model as text.
 
@@ -264,6 +268,8 @@ def boost(
     progress : Progress
     min_delta : float, default=0.0
         Smallest decrease of the validation loss that counts as an improvement. Raising it stops sooner.
+    description : str, default="boosted trees"
+        Name of the task in progress reports.
     """
     train_set = lightgbm.Dataset(
         train.table, train.target, weight=train.weight, init_score=train.init_score, params=params
@@ -276,7 +282,7 @@ def boost(
         assert env.evaluation_result_list is not None
         progress.update(env.iteration + 1, f"validation loss {env.evaluation_result_list[0][2]:.4g}")
 
-    progress.start("boosting", total=method.n_trees)
+    progress.start(description, total=method.n_trees)
     early_stopping = lightgbm.early_stopping(method.patience, verbose=False, min_delta=min_delta)
     booster = lightgbm.train(
         params,
@@ -299,10 +305,21 @@ def raw_scores(boosters: list[lightgbm.Booster], table: Floats) -> Floats:
         NaN where missing.
     """
     n_threads = n_threads_for(table)
+    # In chunks, so that an interrupt (Ctrl-C) takes effect soon; the score of a row does not depend on them.
+    n_rows = max(1, MAX_PREDICTED_CELLS // table.shape[1])
+    chunks = [table[first : first + n_rows] for first in range(0, max(1, len(table)), n_rows)]
     scores = [
-        np.asarray(booster.predict(table, raw_score=True, num_threads=n_threads)) for booster in boosters
+        np.hstack(
+            [
+                np.asarray(booster.predict(chunk, raw_score=True, num_threads=n_threads)).reshape(
+                    len(chunk), -1
+                )
+                for booster in boosters
+            ]
+        )
+        for chunk in chunks
     ]
-    return np.hstack([score.reshape(len(table), -1) for score in scores])
+    return scores[0] if len(scores) == 1 else np.vstack(scores)
 
 
 def n_threads_for(values: Floats) -> int:

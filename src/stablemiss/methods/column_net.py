@@ -290,7 +290,7 @@ class ColumnNet(Method):
         n_batches = rows.n_batches(batch_size)
         epochs, passes_per_epoch = self._schedule(n_batches)
         stage = Stage(
-            name=self.name,
+            name="neural network",
             module=network,
             rows=rows,
             steps=[Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))],

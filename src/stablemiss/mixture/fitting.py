@@ -133,10 +133,10 @@ class MixtureFit:
         d = self.train.values.shape[1]
         candidates = list(RIDGES) if ridge is None else [ridge]
         self.ridge = candidates.pop(0)
-        best = self._run_em(self._standard_normal(), f"1 component, ridge {self.ridge:g}")
+        best = self._run_em(self._standard_normal(), "1 component")
         for candidate in candidates:
             best_ridge, self.ridge = self.ridge, candidate
-            fitted = self._run_em(self._standard_normal(), f"1 component, ridge {candidate:g}")
+            fitted = self._run_em(self._standard_normal(), "1 component")
             # A ridge that suits a single Gaussian can be too large for several narrower components. A larger
             # ridge is therefore accepted only if it clearly improves the fit, which happens, for example, if
             # there are fewer rows than columns.
@@ -224,7 +224,7 @@ class MixtureFit:
         Varadhan & Roland (2008): two EM steps give a first and a second difference, from which a longer step
         is extrapolated. It is accepted if the likelihood is not lower than after the first EM step.
         """
-        self.progress.start(f"mixture: {description}", total=self.max_steps)
+        self.progress.start(f"Gaussian mixture, {description}", total=self.max_steps)
         best, best_score, n_failures, steps = parameters, -math.inf, 0, 0
         while steps < self.max_steps:
             once, before = self._step(self.train, parameters)

@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from time import monotonic
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,9 @@ from stablemiss.training.rows import Rows
 LR_FACTOR = 0.3
 # Steps with fewer multiplications use a single thread, because more threads would save little time.
 MIN_OPS_FOR_THREADS = 2**26
+# Minimum number of seconds between two progress reports within an epoch. A report may also raise an exception
+# in order to stop the training, so it must not wait for the end of a long epoch.
+REPORT_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,11 @@ class Stage:
         """Number of batches in one pass over the rows."""
         return 1 if self.rows is None else self.rows.n_batches(self.batch_size)
 
+    @property
+    def batches_per_epoch(self) -> int:
+        """Number of batches in one epoch, which may be several passes over the rows."""
+        return math.ceil(self.min_batches / self.n_batches) * self.n_batches
+
     def batches(self, rng: Rng) -> Iterator[tuple[Rows, ...]]:
         """Positional arguments of the losses, for each batch of one pass."""
         if self.rows is None:
@@ -143,7 +152,7 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[Hi
         Determines the order of the rows and everything that torch draws inside the losses. The random state
         of the process is not changed.
     progress : Progress
-        Receives the score of each epoch.
+        Receives the number of batches several times a second, and the score of each epoch.
 
     Returns
     -------
@@ -261,15 +270,15 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
     history = History(stage.name)
     stopping = EarlyStopping(stage.module, stage.patience)
     updaters = _make_updaters(stage, n_reductions=0)
-    progress.start(stage.name, total=stage.max_epochs)
+    report = _Report(progress, stage)
     try:
         # The initial parameters count as epoch 0: if training only makes the score worse, they are kept.
         history.scores.append(_score(stage))
         stopping.update(0, history.scores[0])
         for epoch in range(1, stage.max_epochs + 1):
-            history.losses.append(_run_epoch(stage, updaters, epoch, rng))
+            history.losses.append(_run_epoch(stage, updaters, epoch, rng, report))
             history.scores.append(_score(stage))
-            progress.update(epoch, f"validation {history.scores[-1]:.4g}")
+            report.epoch(history.scores[-1])
             if _has_diverged(history) or stopping.update(epoch, history.scores[-1]):
                 if len(history.lr_reductions) == stage.lr_reductions:
                     history.ending = "patience"
@@ -287,23 +296,45 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
     return history
 
 
+class _Report:
+    """Reports the number of batches and the latest validation score of a stage."""
+
+    def __init__(self, progress: Progress, stage: Stage):
+        self._progress, self._n_batches, self._note = progress, 0, ""
+        progress.start(stage.name, total=stage.max_epochs * stage.batches_per_epoch)
+        self._reported = monotonic()
+
+    def batch(self) -> None:
+        self._n_batches += 1
+        if monotonic() - self._reported >= REPORT_SECONDS:
+            self._update()
+
+    def epoch(self, score: float) -> None:
+        self._note = f"validation {score:.4g}"
+        self._update()
+
+    def _update(self) -> None:
+        self._progress.update(self._n_batches, self._note)
+        self._reported = monotonic()
+
+
 def _make_updaters(stage: Stage, n_reductions: int) -> list[_Updater]:
     """One updater per step, with new optimisers: after restoring parameters, old moments do not apply."""
     lr_factor = LR_FACTOR**n_reductions
     return [_Updater(step.parameters, step.optimiser, step.clip, lr_factor) for step in stage.steps]
 
 
-def _run_epoch(stage: Stage, updaters: list[_Updater], epoch: int, rng: Rng) -> tuple[float | None, ...]:
+def _run_epoch(
+    stage: Stage, updaters: list[_Updater], epoch: int, rng: Rng, report: _Report
+) -> tuple[float | None, ...]:
     """Mean loss of each step over the batches of one epoch."""
     stage.module.train()
-    n_passes = math.ceil(stage.min_batches / stage.n_batches)
-    batches_per_epoch = n_passes * stage.n_batches
-    n_seen = (epoch - 1) * batches_per_epoch
+    n_seen = (epoch - 1) * stage.batches_per_epoch
     losses: list[list[Tensor]] = [[] for _ in stage.steps]
-    for _ in range(n_passes):
+    for _ in range(stage.batches_per_epoch // stage.n_batches):
         for batch in stage.batches(rng):
             if stage.schedule is not None:
-                factor = stage.schedule(n_seen / (stage.max_epochs * batches_per_epoch))
+                factor = stage.schedule(n_seen / (stage.max_epochs * stage.batches_per_epoch))
                 for updater in updaters:
                     updater.scale_learning_rates(factor)
             n_seen += 1
@@ -312,6 +343,7 @@ def _run_epoch(stage: Stage, updaters: list[_Updater], epoch: int, rng: Rng) -> 
                     loss = step.loss(*batch)
                     updater.step(loss)
                     step_losses.append(loss.detach())
+            report.batch()
     # Losses are read once per epoch, because reading each one would make a GPU wait.
     return tuple(float(torch.stack(values).mean()) if values else None for values in losses)
 
