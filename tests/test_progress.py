@@ -1,6 +1,6 @@
 import pytest
 
-from stablemiss.progress import NullProgress, ProgressBar
+from stablemiss.progress import NullProgress, ProgressBar, terminal_progress
 
 
 @pytest.fixture
@@ -21,6 +21,37 @@ def test_a_bar_is_shown_on_standard_error_only(terminal, capsys):
     assert shown.out == ""
     for text in ("fitting", "loss 0.5", "more"):
         assert text in shown.err
+
+
+def test_the_share_that_is_done_and_the_time_left_are_shown_if_the_total_is_known(
+    terminal, capsys, monkeypatch
+):
+    monkeypatch.setattr("rich.progress.Task.time_remaining", 90.2)
+    bar = ProgressBar()
+    bar.start("Step 2 of 5: boosted trees", total=4)
+    bar.update(1)
+    bar.finish()
+    shown = capsys.readouterr().err
+    for text in ("Step 2 of 5: boosted trees", "25%", "0:01:30 left"):
+        assert text in shown
+
+
+def test_without_a_total_no_share_and_no_time_left_are_shown(terminal, capsys):
+    bar = ProgressBar()
+    bar.start("reading")
+    bar.update(7, "7 rows")
+    bar.finish()
+    shown = capsys.readouterr().err
+    assert "7 rows" in shown
+    assert "%" not in shown
+    assert "left" not in shown
+
+
+def test_a_bar_is_only_shown_on_a_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    assert isinstance(terminal_progress(), NullProgress)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert isinstance(terminal_progress(), ProgressBar)
 
 
 def test_a_finished_bar_shows_nothing_more(terminal, capsys):

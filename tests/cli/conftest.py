@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from stablemiss.cli.app import app
-from stablemiss.cli.files import write_table
+from stablemiss.cli.writing import write_table
 
 
 @pytest.fixture
@@ -17,9 +17,10 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result
     """Run `stablemiss` with arguments, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: object) -> Result:
+    def run(*arguments: object, stdin: bytes | None = None) -> Result:
         # A fixed width, so that messages have the same line breaks everywhere.
-        return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "100"})
+        texts = [str(argument) for argument in arguments]
+        return CliRunner().invoke(app, texts, input=stdin, env={"COLUMNS": "100"})
 
     return run
 
@@ -59,7 +60,7 @@ def table() -> pyarrow.Table:
     )
 
 
-@pytest.fixture(params=["houses.csv", "houses.csv.gz", "houses.parquet"])
+@pytest.fixture(params=["houses.csv", "houses.parquet", "houses.feather", "houses.jsonl.gz", "houses.xlsx"])
 def data(request: pytest.FixtureRequest, table: pyarrow.Table, tmp_path: Path) -> Path:
     """The table in each file format."""
     write_table(table, tmp_path / request.param)

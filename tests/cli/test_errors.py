@@ -3,7 +3,9 @@ import warnings
 import pytest
 import typer
 
+from stablemiss import UnseenMissingWarning
 from stablemiss.cli.errors import plain_errors
+from stablemiss.cli.interrupts import EXIT_CODE, NOTHING_WRITTEN, interruption
 
 
 def raise_inside(error):
@@ -51,3 +53,47 @@ def test_equal_warnings_are_shown_once(capsys):
         for _ in range(2):
             warnings.warn("Column 'a' was never missing.", UserWarning, stacklevel=1)
     assert capsys.readouterr().err == "Warning: Column 'a' was never missing.\n"
+
+
+def test_warnings_of_the_same_kind_are_shown_for_the_first_batch_and_counted_for_others(capsys):
+    with plain_errors() as shown:
+        for batch in range(5):
+            with shown.of_batch():
+                for column in "ab":
+                    warnings.warn(f"{batch} rows of {column}.", UserWarning, stacklevel=1)
+        shown.finish_batches()
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["Warning: 0 rows of a.", "Warning: 0 rows of b."]
+    assert len(lines) == 3
+    assert "4 later batches" in lines[2]
+    assert len(shown.shown) == 3
+
+
+def test_other_kinds_of_warnings_are_shown_in_later_batches(capsys):
+    with plain_errors() as shown:
+        for kind in (UserWarning, UnseenMissingWarning):
+            with shown.of_batch():
+                warnings.warn(f"{kind.__name__}.", kind, stacklevel=1)
+        shown.finish_batches()
+    assert capsys.readouterr().err == "Warning: UserWarning.\nWarning: UnseenMissingWarning.\n"
+
+
+def test_an_interrupt_prints_one_sentence(capsys):
+    with pytest.raises(typer.Exit) as caught:
+        raise_inside(KeyboardInterrupt())
+    assert caught.value.exit_code == EXIT_CODE
+    assert capsys.readouterr().err == f"{NOTHING_WRITTEN}\n"
+
+
+def test_the_sentence_of_an_interrupt_can_say_what_was_written(capsys):
+    def write_half():
+        with plain_errors():
+            interruption.message = "Interrupted; half of it was written."
+            raise KeyboardInterrupt
+
+    with pytest.raises(typer.Exit):
+        write_half()
+    assert capsys.readouterr().err == "Interrupted; half of it was written.\n"
+    with pytest.raises(typer.Exit):
+        raise_inside(KeyboardInterrupt())
+    assert capsys.readouterr().err == f"{NOTHING_WRITTEN}\n"

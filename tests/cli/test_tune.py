@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from stablemiss import load_model
+from stablemiss import AnyMaskRegressor, load_model
 from stablemiss.cli.tune import N_SHOWN, trial_lines
 from stablemiss.tuning import Trial
 
@@ -14,12 +14,14 @@ def test_the_best_hyper_parameters_are_written_and_can_be_passed_to_fit(run, hou
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
     assert result.stdout.startswith("4 trials of boosting, by RMSE in standard deviations of the target")
-    assert result.stdout.endswith("Parameters: best.json\n")
+    assert "--params best.json" in result.stdout.splitlines()[-1]
     with open("best.json") as file:
-        params = json.load(file)
+        best = json.load(file)
+    assert best["method"] == "boosting"
+    params = best["params"]
     assert params["n_trees"] == 10
     assert params.keys() > {"masked_copies", "learning_rate", "n_leaves"}
-    fitted = run("fit", houses, "--target", "price", "--method", "boosting", "--params", "best.json")
+    fitted = run("fit", houses, "--target", "price", "--params", "best.json")
     assert fitted.exit_code == 0, fitted.output
     assert load_model("model.stablemiss").method_.n_leaves == params["n_leaves"]
 
@@ -55,8 +57,30 @@ def test_invalid_arguments_give_an_error(run, error_of, houses, tmp_path):
     assert "is not a study created by tune" in error_of(*command, "--study", houses)
     assert "'trees'" in error_of(*command, "--params", '{"trees": 1}')
     run(*command, *FAST, "--trials", 1, "--study", "study.journal")
+    assert "would be overwritten" in error_of(*command, "--out", "houses.csv")
+    assert "would be overwritten" in error_of(*command, "--study", "study.journal", "--out", "study.journal")
     error = error_of("tune", houses, "--target", "id", *FAST, "--study", "study.journal")
     assert "study.journal belongs to another search, with fingerprint of table, target" in error
+
+
+def test_by_default_anymask_is_tuned(run, houses):
+    options = ("--target", "price", "--ignore", "id", "--ignore", "expensive", "--budget", "fast")
+    result = run("tune", houses, *options, "--trials", 2)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("2 trials of anymask")
+    with open("params.json") as file:
+        best = json.load(file)
+    assert (best["method"], best["params"]["budget"]) == ("anymask", "fast")
+    fitted = run("fit", houses, "--target", "price", "--params", "params.json")
+    assert fitted.exit_code == 0, fitted.output
+    assert isinstance(load_model("model.stablemiss"), AnyMaskRegressor)
+    assert load_model("model.stablemiss").members == best["params"]["members"]
+
+
+def test_trials_with_the_same_hyper_parameters_are_shown_once():
+    trials = [Trial(k, {"width": k % 2}, 0.5, None, 1.0, is_initial=k == 0) for k in range(6)]
+    assert len(trial_lines(trials)) == 2
+    assert trial_lines(trials)[0].endswith("(initial)")
 
 
 @pytest.mark.parametrize("rank", [0, N_SHOWN + 3])

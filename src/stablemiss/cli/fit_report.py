@@ -56,7 +56,7 @@ def collect_facts(
         "missing_share": n_missing / n_cells,
         "columns": [*_used_columns(estimator, rows), *_unused_columns(rows)],
         "validation": None if scores is None else {name: _finite(score) for name, score in scores.items()},
-        "read_as": rows.dialect.describe() if rows.dialect else "",
+        "dialect": rows.dialect.describe() if rows.dialect else "",
     }
 
 
@@ -76,8 +76,8 @@ def render_facts(facts: Facts, all_columns: bool = False) -> str:
     lines += [f"Target      {facts['target']} {remark}" for remark in facts["target_remarks"]]
     if facts["n_rows_without_target"]:
         lines.append(f"Dropped     {facts['n_rows_without_target']:,} rows without {facts['target']!r}")
-    if facts["read_as"]:
-        lines.append(f"Read as     {facts['read_as']}")
+    if facts["dialect"]:
+        lines.append(f"File        {facts['dialect']}")
     lines.append(f"Validation  {validation_line(facts)}")
     lines.append(f"Model       {facts['model']}")
     return "\n".join(lines)

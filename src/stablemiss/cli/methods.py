@@ -7,9 +7,14 @@ import typer
 
 def methods() -> None:
     """List the methods for --method."""
-    from stablemiss.methods import METHODS
+    from stablemiss.cli.models import DEFAULT_METHOD
+    from stablemiss.methods import summaries
 
-    width = max(map(len, METHODS))
-    for name, method in METHODS.items():
-        typer.echo(f"{name:<{width}}  {(method.__doc__ or '').strip().splitlines()[0]}")
+    lines = {
+        name: f"{summary} (default)" if name == DEFAULT_METHOD else summary
+        for name, summary in summaries().items()
+    }
+    width = max(map(len, lines))
+    for name, line in lines.items():
+        typer.echo(f"{name:<{width}}  {line}")
     typer.echo("\nAll methods support regression and classification.")

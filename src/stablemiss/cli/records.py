@@ -138,6 +138,6 @@ def _to_array(values: list[Any], name: str, path: str) -> pyarrow.Array:
     if types <= {int, float} or types in ({bool}, {datetime}, {date}):
         try:
             return pyarrow.array(values, pyarrow.float64() if float in types else None)
-        except pyarrow.ArrowInvalid:
-            return pyarrow.array(values, pyarrow.float64())
+        except (pyarrow.ArrowInvalid, OverflowError):
+            return pyarrow.array([None if value is None else float(value) for value in values])
     return pyarrow.array([None if value is None else str(value) for value in values], pyarrow.string())

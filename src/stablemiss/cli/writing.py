@@ -167,7 +167,12 @@ def _write_excel(stream: BinaryIO) -> Iterator[Write]:
         for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
             sheet.append(row)
 
-    yield write
+    try:
+        yield write
+    except BaseException:
+        # Without it, openpyxl complains when the sheet is garbage-collected.
+        sheet.close()
+        raise
     workbook.save(stream)
 
 

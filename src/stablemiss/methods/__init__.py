@@ -6,14 +6,15 @@ to list `AnyMask`, whose package imports the methods defined here and is therefo
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-
-from stablemiss.base.method import Method, Predictor
 
 if TYPE_CHECKING:
     from stablemiss.anymask.method import AnyMask
+    from stablemiss.base.method import Method, Predictor
     from stablemiss.methods.boosting import Boosting
     from stablemiss.methods.column_net import ColumnNet
     from stablemiss.methods.constant import Constant
@@ -49,7 +50,7 @@ _LOCATIONS = {
 }
 
 
-class _Methods(Mapping[str, type[Method]]):
+class _Methods(Mapping[str, "type[Method]"]):
     """Read-only mapping from the name of a method to its class, imported on access."""
 
     def __getitem__(self, name: str) -> type[Method]:
@@ -73,6 +74,31 @@ METHODS: Mapping[str, type[Method]] = _Methods()
 
 _NAMES = {location.split(":")[1]: name for name, location in _LOCATIONS.items()}
 
+
+def summaries() -> dict[str, str]:
+    """Name of each method → first line of its docstring, read from the source without importing the method.
+
+    Importing all methods takes seconds, because they need torch, scikit-learn and LightGBM.
+
+    Examples
+    --------
+    >>> summaries()["constant"]
+    'Predict the weighted mean of the training targets, or the weighted class frequencies.'
+    """
+    return {name: _summary(*location.split(":")) for name, location in _LOCATIONS.items()}
+
+
+def _summary(module: str, class_name: str) -> str:
+    package, *folders, file = module.split(".")
+    source = files(package).joinpath(*folders, f"{file}.py").read_text(encoding="utf-8")
+    definition = next(
+        node
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == class_name
+    )
+    return (ast.get_docstring(definition) or "").partition("\n")[0]
+
+
 __all__ = [
     "DWR",
     "METHODS",
@@ -92,12 +118,15 @@ __all__ = [
     "StableMiss",
     "StableMissPlus",
     "StableNet",
+    "summaries",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return METHODS[_NAMES[name]]
+    if name in ("Method", "Predictor"):
+        return getattr(import_module("stablemiss.base.method"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,0 +1,132 @@
+from datetime import date
+
+import pyarrow
+import pytest
+
+from stablemiss.cli.columns import Remarks, TextRules, infer_types, to_text, to_training_types
+from stablemiss.cli.entries import MISSING
+
+CSV = TextRules("a.csv", missing_values=MISSING, is_untyped=True)
+PARQUET = TextRules("a.parquet")
+NUMBERS = [str(i) for i in range(40)]
+
+
+def infer(entries, rules=CSV, **options):
+    """Type and entries of one column, and the remarks on it."""
+    array = pyarrow.array(entries, pyarrow.string())
+    table, remarks = infer_types(pyarrow.table({"x": array}), rules, **options)
+    return str(table.schema.field("x").type), table.column("x").to_pylist(), remarks.of_column("x")
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected_type", "values"),
+    [
+        (["1", "2", ""], "int64", [1, 2, None]),
+        (["1", "2.5", "NA"], "double", [1.0, 2.5, None]),
+        (["true", "False", "?"], "bool", [True, False, None]),
+        (["a", "None", "b"], "string", ["a", None, "b"]),
+        (["", "NA"], "double", [None, None]),
+        (["1", "x", "2"], "string", ["1", "x", "2"]),
+        (["2024-01-31", ""], "string", ["2024-01-31", None]),
+    ],
+)
+def test_columns_of_untyped_files_get_the_type_of_their_entries(entries, expected_type, values):
+    assert infer(entries)[:2] == (expected_type, values)
+
+
+def test_text_of_typed_files_stays_text_and_has_no_markers():
+    assert infer(["1", "2", "NA"], PARQUET)[:2] == ("string", ["1", "2", "NA"])
+    assert infer(["1", "2"], PARQUET)[:2] == ("string", ["1", "2"])
+    assert infer(["1", "gone"], TextRules("a.parquet", missing_values=("gone",)))[1] == ["1", None]
+
+
+@pytest.mark.parametrize("rules", [CSV, PARQUET])
+@pytest.mark.parametrize("marker", ["-", ".", "unknown", "Missing", "n.a."])
+def test_a_few_markers_in_a_numeric_column_are_missing_and_counted(rules, marker):
+    kind, values, remarks = infer([*NUMBERS, marker, marker], rules)
+    assert kind == "double"
+    assert values == [*map(float, NUMBERS), None, None]
+    assert remarks == [f"2 entries {marker!r} read as missing"]
+
+
+def test_many_markers_make_a_column_of_text():
+    assert infer(["1", "2", "-", "-"])[:2] == ("string", ["1", "2", "-", "-"])
+
+
+def test_entries_of_known_markers_are_counted_in_text_too():
+    assert infer(["a", "?", "?", ""])[2] == ["2 entries '?' read as missing"]
+
+
+@pytest.mark.parametrize("rules", [CSV, PARQUET])
+def test_another_entry_in_a_numeric_column_raises_with_advice(rules):
+    with pytest.raises(ValueError) as caught:
+        infer([*NUMBERS, "about 5", "-"], rules)
+    message = str(caught.value)
+    for fact in (
+        rules.name,
+        "'x'",
+        "'about 5'",
+        "--missing-value 'about 5'",
+        "--category 'x'",
+        "--ignore 'x'",
+    ):
+        assert fact in message
+
+
+def test_a_target_with_another_entry_raises_unless_it_consists_of_classes():
+    with pytest.raises(ValueError, match="use --classify"):
+        infer([*NUMBERS, "expensive"], target="x")
+    kind, values, _ = infer([*NUMBERS, "expensive"], target="x", classify=True)
+    assert (kind, values[-1]) == ("string", "expensive")
+    assert infer(NUMBERS, target="x", classify=True)[0] == "int64"
+
+
+def test_categories_are_categorical_whatever_their_entries_are():
+    table = pyarrow.table(
+        {"code": ["01", "1", None], "n": [1.0, 2.0, None], "day": [date(2024, 1, 31), None, None]}
+    )
+    table, _ = infer_types(table, PARQUET, ["code", "n", "day"])
+    assert all(pyarrow.types.is_dictionary(field.type) for field in table.schema)
+    assert table.to_pydict() == {
+        "code": ["01", "1", None],
+        "n": ["1", "2", None],
+        "day": ["2024-01-31", None, None],
+    }
+
+
+def test_floats_with_a_fraction_keep_it_as_text():
+    assert to_text(pyarrow.chunked_array([[1.0, 2.5]])).to_pylist() == ["1", "2.5"]
+
+
+def convert(column, rules=CSV, numeric=("x",), categorical=()):
+    remarks = Remarks()
+    table = to_training_types(pyarrow.table({"x": column}), numeric, categorical, rules, remarks)
+    return table.column("x").to_pylist(), remarks.of_column("x")
+
+
+def test_new_rows_get_the_types_of_training():
+    assert convert(["1", "True", "", "2.5"])[0] == [1.0, 1.0, None, 2.5]
+    assert convert(["1,5", "1.000"], TextRules("a.csv", decimal=","))[0] == [1.5, 1000.0]
+    assert convert([1, 2, None], PARQUET, (), ("x",))[0] == ["1", "2", None]
+    assert convert(["01", "?"], CSV, (), ("x",)) == (["01", None], ["1 entry '?' read as missing"])
+    assert convert([None, None], CSV) == ([None, None], [])
+
+
+def test_any_number_of_markers_is_missing_in_a_column_that_was_numeric():
+    assert convert(["-", "unknown", "-", "1"]) == (
+        [None, None, None, 1.0],
+        ["2 entries '-' read as missing", "1 entry 'unknown' read as missing"],
+    )
+
+
+def test_another_entry_in_a_column_that_was_numeric_raises():
+    with pytest.raises(ValueError, match=r"Column 'x' in a\.csv must be numeric, as in training; got 'big'"):
+        convert(["1", "-", "big"])
+
+
+def test_remarks_are_counted_over_batches():
+    remarks = Remarks()
+    for _ in range(1000):
+        remarks.count_missing("x", {"?": 2})
+    remarks.count_missing("y", {})
+    assert remarks.lines() == ["Column 'x': 2,000 entries '?' read as missing."]

@@ -1,0 +1,87 @@
+import gzip
+import io
+import sys
+from datetime import date
+
+import pyarrow
+import pytest
+
+from stablemiss.cli import writing
+from stablemiss.cli.dialect import Dialect
+from stablemiss.cli.formats import STANDARD, Format
+from stablemiss.cli.reading import read_table
+from stablemiss.cli.writing import csv_lines, open_output, write_table
+
+
+def test_csv_has_quotation_marks_only_where_they_are_needed():
+    table = pyarrow.table({"x": [1.5, None], "word": ["plain", 'a "b", c'], "day": [date(2024, 1, 31), None]})
+    assert csv_lines(table).decode() == '1.5,plain,2024-01-31\n,"a ""b"", c",\n'
+
+
+def test_the_output_has_the_dialect_of_the_input(tmp_path):
+    with open_output(tmp_path / "a.csv", dialect=Dialect(";", ",", "cp1252")) as write:
+        write(pyarrow.table({"größe": ["a;b", "1.5"], "x": [0.25, -1e-9]}))
+    assert (tmp_path / "a.csv").read_text(encoding="utf-8") == 'größe;x\n"a;b";0,25\n1.5;-1e-9\n'
+
+
+def test_tsv_is_separated_by_tabs_whatever_the_input_is(tmp_path):
+    with open_output(tmp_path / "a.tsv", dialect=Dialect(";")) as write:
+        write(pyarrow.table({"x": [1], "y": [2]}))
+    assert (tmp_path / "a.tsv").read_text() == "x\ty\n1\t2\n"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.feather", "a.jsonl", "a.xlsx"])
+def test_batches_are_written_one_after_the_other(tmp_path, name):
+    with open_output(tmp_path / name) as write:
+        for x in (1, 2, 3):
+            write(pyarrow.table({"x": [x], "word": [f"w{x}"]}))
+    table, _ = read_table(tmp_path / name)
+    assert [int(x) for x in table.column("x").to_pylist()] == [1, 2, 3]
+    assert table.column("word").to_pylist() == ["w1", "w2", "w3"]
+
+
+def write_all(path, *tables, then=None):
+    with open_output(path) as write:
+        for table in tables:
+            write(table)
+        if then is not None:
+            raise then
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.feather", "a.jsonl", "a.xlsx"])
+def test_an_error_leaves_an_existing_file_unchanged_and_no_other_file(tmp_path, name):
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ZeroDivisionError):
+        write_all(tmp_path / name, pyarrow.table({"x": [1]}), then=ZeroDivisionError())
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_files_with_extension_gz_are_compressed(tmp_path):
+    write_table(pyarrow.table({"x": [1, 2]}), tmp_path / "a.csv.gz")
+    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == b"x\n1\n2\n"
+
+
+@pytest.mark.parametrize("file_format", list(Format))
+def test_standard_output_is_written_in_every_format(tmp_path, monkeypatch, file_format):
+    buffer = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(buffer))
+    with open_output(STANDARD, file_format) as write:
+        write(pyarrow.table({"x": [1, 2]}))
+    extension = ".xlsx" if file_format == Format.excel else f".{file_format}"
+    (tmp_path / f"a{extension}").write_bytes(buffer.getvalue())
+    assert [int(x) for x in read_table(tmp_path / f"a{extension}")[0].column("x").to_pylist()] == [1, 2]
+
+
+def test_types_that_change_between_batches_are_converted_or_raise(tmp_path):
+    first = pyarrow.table({"x": [1.5]})
+    write_all(tmp_path / "a.parquet", first, pyarrow.table({"x": [2]}))
+    assert read_table(tmp_path / "a.parquet")[0].to_pydict() == {"x": [1.5, 2.0]}
+    with pytest.raises(ValueError, match=r"Column 'x' has another type.*\.csv"):
+        write_all(tmp_path / "b.parquet", first, pyarrow.table({"x": ["words"]}))
+
+
+def test_a_sheet_with_too_many_rows_raises(tmp_path, monkeypatch):
+    monkeypatch.setattr(writing, "MAX_EXCEL_ROWS", 3)
+    two_rows = pyarrow.table({"x": [1, 2]})
+    with pytest.raises(ValueError, match=r"at most 3 rows; write a \.csv"):
+        write_all(tmp_path / "a.xlsx", two_rows, two_rows)
