@@ -458,8 +458,8 @@ def _positions(
     given, columns = columns, to_list(columns)
     if columns is None:
         raise ValueError(
-            f"{parameter} must be a list of names or positions of columns, such as ['age'] or [0, 3], or None;"
-            f" got {shown(given)}."
+            f"{parameter} must be a list of names or positions of columns, such as ['age'] or [0, 3],"
+            f" or None; got {shown(given)}."
         )
     invalid = [c for c in columns if isinstance(c, bool | np.bool_) or not isinstance(c, Column)]
     if invalid:

@@ -92,9 +92,7 @@ def _summary(module: str, class_name: str) -> str:
     package, *folders, file = module.split(".")
     source = files(package).joinpath(*folders, f"{file}.py").read_text(encoding="utf-8")
     definition = next(
-        node
-        for node in ast.parse(source).body
-        if isinstance(node, ast.ClassDef) and node.name == class_name
+        node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == class_name
     )
     return (ast.get_docstring(definition) or "").partition("\n")[0]
 
