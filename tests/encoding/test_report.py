@@ -267,3 +267,12 @@ def test_random_tables_have_no_likely_mistakes(seed: int) -> None:
     ]
     for X in tables:
         assert report(X)[1] == []
+
+
+def test_an_identifier_in_random_order_is_recognised_by_its_name() -> None:
+    numbers = RNG.permutation(10_000)[:N].astype(float)
+    frame = pd.DataFrame({"house_id": numbers, "area": numbers, "grid": numbers, "group_id": numbers % 5})
+    summaries, warned = report(frame)
+    assert warned == []
+    found = [name for name, summary in summaries.items() if "identifier" in str(summary.remarks)]
+    assert found == ["house_id"]

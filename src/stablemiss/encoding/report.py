@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ _DATE_CODES = frozenset(
 _YEAR = np.timedelta64(365, "D")
 _CODE_REMARK = "may mean missing"
 
+# Names of columns that usually hold an identifier: "id", "customer_id", "houseId", "UUID".
+_IDENTIFIER = re.compile(r"(^|[^a-zA-Z])(?i:id|uuid|guid|key|index)$|[a-z]I[dD]$")
 # Smaller columns are not examined for codes and identifiers, because every pattern occurs by chance.
 _MIN_ROWS = 20
 # Share of the entries that must be numbers, or dates, for the others to be exceptions.
@@ -118,7 +121,7 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
     elif kind == DATES:
         mistakes = date_remarks(column.column, column.text_format)
     elif kind == NUMBERS:
-        mistakes, others = number_remarks(column.column, n_missing)
+        mistakes, others = number_remarks(name, column.column, n_missing)
     else:
         mistakes, others = text_remarks(column.column, column.levels, column.is_category)
         others += ["no entry occurs twice, probably an identifier"] * (kind == IGNORED)
@@ -129,8 +132,17 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
     return ColumnSummary(name, summary_kind, n_levels, n_missing, (*mistakes, *others)), len(mistakes)
 
 
-def number_remarks(column: NDArray, n_missing: int) -> tuple[list[str], list[str]]:
-    """Remarks about a column of numbers (n,), with NaN = missing.
+def number_remarks(name: str, column: NDArray, n_missing: int) -> tuple[list[str], list[str]]:
+    """Remarks about a column of numbers.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    column : (n,) float64
+        The column; NaN = missing.
+    n_missing : int
+        Number of missing values.
 
     Returns
     -------
@@ -141,7 +153,11 @@ def number_remarks(column: NDArray, n_missing: int) -> tuple[list[str], list[str
     """
     if len(column) - n_missing < _MIN_ROWS:
         return [], []
-    others = ["whole numbers in strict order, probably an identifier"] * _is_row_number(column)
+    others = []
+    if _is_row_number(column):
+        others = ["whole numbers in strict order, probably an identifier"]
+    elif _IDENTIFIER.search(name) and _is_nearly_distinct(column):
+        others = ["a different whole number in nearly every row, probably an identifier"]
     ends = (column.min(), column.max()) if n_missing == 0 else (np.nanmin(column), np.nanmax(column))
     if ends[0] > -99 and not _CODES.intersection(ends):
         return [], others
@@ -238,6 +254,12 @@ def _is_row_number(column: NDArray) -> bool:
         if not ((steps > 0).all() or (steps < 0).all()) or (rows % 1 != 0).any():
             return False
     return True
+
+
+def _is_nearly_distinct(column: NDArray) -> bool:
+    """Whether the numbers are whole and hardly any occurs twice."""
+    observed = column[~np.isnan(column)]
+    return bool((observed % 1 == 0).all()) and len(np.unique(observed)) > _MIN_SHARE * len(observed)
 
 
 def _code_remarks(
