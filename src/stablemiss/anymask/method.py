@@ -9,6 +9,7 @@ The member weights are fitted on validation rows with augmented masks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from stablemiss.anymask.stacking import (
 )
 from stablemiss.anymask.steps import Steps
 from stablemiss.base.method import Method, Predictor
+from stablemiss.base.search_space import Choice, Space
 from stablemiss.checks import is_integer, shown, to_list
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.boosting import Boosting
@@ -197,6 +199,12 @@ class AnyMaskPredictor(Predictor):
         )
 
 
+def _member_subsets() -> list[tuple[str, ...]]:
+    """All non-empty subsets of the members, the largest first."""
+    sizes = range(len(MEMBERS), 0, -1)
+    return [subset for size in sizes for subset in combinations(MEMBERS, size)]
+
+
 class AnyMask(Method):
     """Ensemble that is fitted once and predicts accurately under masks that differ from those in training.
 
@@ -231,6 +239,8 @@ class AnyMask(Method):
 
     name: ClassVar[str] = "anymask"
     predictor_class: ClassVar[type[Predictor]] = AnyMaskPredictor
+    # Which members to combine. The budget is a choice of the user, because better budgets take longer.
+    space: ClassVar[Space] = {"members": Choice(*_member_subsets())}
     brief: ClassVar[Mapping[str, Any]] = {"budget": "fast"}
 
     def __init__(

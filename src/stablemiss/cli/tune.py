@@ -107,7 +107,9 @@ def tune(
             progress=terminal_progress(),
         )
         loss = "log loss" if rows.classify else "RMSE in standard deviations of the target"
-        typer.echo(f"{len(tuned.trials)} trials of {choice.method}, by {loss} on validation rows:")
+        n_different = len({json.dumps(trial.params) for trial in tuned.trials})
+        different = f" ({n_different} different ones)" if n_different < len(tuned.trials) else ""
+        typer.echo(f"{len(tuned.trials)} trials of {choice.method}{different}, by {loss} on validation rows:")
         for line in trial_lines(tuned.trials):
             typer.echo(line)
         with atomic_write(output) as unfinished:
