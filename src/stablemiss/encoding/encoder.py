@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale, missing_cells
 from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
+from stablemiss.encoding.check_state import check_state
 from stablemiss.encoding.table import Table, describe_column
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.text import non_numeric_entry
 
 NUMBERS, CATEGORIES, NEVER_OBSERVED = "numbers", "categories", "never observed"
+# Number of encoded columns for each type of column; None if the embedding of the categories defines it.
+ENCODED_WIDTHS = {NUMBERS: 1, CATEGORIES: None, NEVER_OBSERVED: 1}
 
 # No value among n training rows is more than sqrt(n - 1) standard deviations from their mean, so clipping
 # affects only values far outside the training range. It keeps them and their squares finite in float32.
@@ -214,7 +217,8 @@ class TableEncoder:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """Create an encoder from the result of `state`."""
+        """Create an encoder from the result of `state`; raises ValueError if the state is invalid."""
+        check_state(state, ENCODED_WIDTHS)
         encoder = cls(int(state["max_one_hot"]))
         encoder.names = state["names"]
         encoder.labels = state["labels"]

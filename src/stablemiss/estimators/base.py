@@ -24,6 +24,7 @@ from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, s
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import to_rng
+from stablemiss.stored import check_stored
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 
 OnUnseenMissing = Literal["warn", "raise", "ignore"]
@@ -202,13 +203,18 @@ class MissingEstimator(BaseEstimator, ABC):
                 for name, stored in tree["parameters"].items()
             }
         )
+        estimator._check_parameters()
         method = from_description(tree["method"])
-        estimator._set_fitted(
-            method,
-            TableEncoder.from_state(tree["encoder"]),
-            task_from_state(tree["task"]),
-            method.predictor_class.from_state(tree["predictor"]),
+        encoder, task = TableEncoder.from_state(tree["encoder"]), task_from_state(tree["task"])
+        check_stored(
+            isinstance(task, Classification) == isinstance(estimator, ClassifierMixin),
+            f"a {cls.__name__} has another kind of target",
         )
+        predictor = method.predictor_class.from_state(tree["predictor"], len(encoder.groups), task)
+        check_outputs(predictor, len(encoder.groups), task)
+        estimator._set_fitted(method, encoder, task, predictor)
+        # Raises an error if the method is not one of the estimator.
+        estimator._declared_never_missing()
         return estimator
 
     def _set_fitted(self, method: Method, encoder: TableEncoder, task: Task, predictor: Predictor) -> None:
@@ -295,6 +301,18 @@ def to_method(method: str | Method) -> Method:
         f"method must be one of {', '.join(map(repr, METHODS))}, or a Method such as OLS(inputs='mask'); "
         f"got {method!r}."
     )
+
+
+def check_outputs(predictor: Predictor, n_columns: int, task: Task) -> None:
+    """Raise ValueError unless a loaded predictor maps rows of `n_columns` to finite outputs of the task.
+
+    It predicts a row without any observed value, and a complete one.
+    """
+    mask = np.repeat([[False], [True]], n_columns, axis=1)
+    with np.errstate(all="ignore"):
+        outputs = predictor.predict(np.zeros(mask.shape), mask)
+    check_stored(outputs.shape == (2, task.d_output), "the predictor does not fit the target")
+    check_stored(np.isfinite(outputs).all(), "its predictions are not finite")
 
 
 def describe(method: Method) -> dict[str, Any]:
