@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.data import Floats, centre_and_scale
+from stablemiss.stored import check_stored, stored_array, stored_bool
 
 if TYPE_CHECKING:
     import torch
@@ -186,7 +187,21 @@ class Classification(Task):
 
 
 def task_from_state(state: dict[str, Any]) -> Task:
-    """Create a task from `Task.state`."""
+    """Create a task from `Task.state`; raises ValueError if the state is invalid."""
+    check_stored(state["kind"] in (Regression.kind, Classification.kind), "the task is unknown")
     if state["kind"] == Regression.kind:
-        return Regression(state["mean"], state["scale"], state["single"])
-    return Classification(state["classes"])
+        mean = stored_array(state, "mean", (None,))
+        scale = stored_array(state, "scale", mean.shape)
+        check_stored((scale > 0).all(), "scale must be positive")
+        single = stored_bool(state, "single")
+        check_stored(len(mean) == 1 or not single, "a one-dimensional target has a single mean")
+        return Regression(mean, scale, single)
+    classes = state["classes"]
+    check_stored(
+        isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2,
+        "classes must be an array of at least two labels",
+    )
+    if classes.dtype.kind == "O":
+        check_stored(all(isinstance(label, str) for label in classes), "classes must be labels of one type")
+    check_stored((classes[:-1] < classes[1:]).all(), "classes must be sorted and distinct")
+    return Classification(classes)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from stablemiss.seeding import Rng, draw_seed
 
@@ -62,3 +65,48 @@ def torch_threads(n_threads: int | None) -> Iterator[None]:
     finally:
         if n_threads is not None:
             torch.set_num_threads(previous)
+
+
+class AllocationLimit(TorchFunctionMode):
+    """Context manager that raises ValueError once the modules built inside it need too many elements.
+
+    The sizes of a module may come from a manipulated file. The error occurs before a too large tensor is
+    allocated, and also ends a loop over too many layers.
+
+    Parameters
+    ----------
+    n_elements : int
+        Maximum number of elements of all tensors that are created inside the block, for parameters, buffers
+        and their initial values.
+
+    See Also
+    --------
+    torch_randomness, torch_threads : Other temporary changes.
+
+    Examples
+    --------
+    >>> with AllocationLimit(1000):
+    ...     torch.nn.Linear(10, 10**9)
+    Traceback (most recent call last):
+    ValueError: a network with the stored configuration is larger than its stored parameters.
+    """
+
+    # The functions by which torch's layers and our networks create parameters and buffers.
+    FACTORIES = (torch.empty, torch.zeros, torch.ones, torch.full, torch.rand, torch.randn, torch.eye)
+
+    def __init__(self, n_elements: int):
+        super().__init__()
+        self._n_left = n_elements
+
+    def __torch_function__(
+        self, function: Callable, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function in self.FACTORIES:
+            sizes = args[0] if args and isinstance(args[0], tuple | list) else args
+            # An empty tensor counts as one element, so that a loop that creates only empty layers ends too.
+            self._n_left -= max(1, math.prod(size for size in sizes if isinstance(size, int)))
+            if self._n_left < 0:
+                raise ValueError(
+                    "a network with the stored configuration is larger than its stored parameters."
+                )
+        return function(*args, **(kwargs or {}))

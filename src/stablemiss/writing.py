@@ -6,8 +6,16 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+# Start of the names of temporary files.
+PREFIX = ".unfinished-"
 
 
 def check_can_write(path: str | Path) -> None:
@@ -32,9 +40,11 @@ def check_can_write(path: str | Path) -> None:
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """Context manager for writing a file atomically.
 
-    It yields the path of a temporary file in the same folder, which is renamed to `path` at the end.
-    If the block raises, the temporary file is deleted and an existing file at `path` is unchanged. A
-    replaced file keeps its permissions. A symbolic link stays a link, and the file it points to is replaced.
+    It yields the path of a temporary file in the same folder, which is renamed to `path` at the end, after
+    its content has reached the disk. If the block raises, the temporary file is deleted and an existing file
+    at `path` is unchanged. If the process is killed, the temporary file remains until the next write into the
+    folder. A replaced file keeps its permissions. A symbolic link stays a link, and the file it points to is
+    replaced.
 
     Parameters
     ----------
@@ -56,20 +66,70 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     """
     check_can_write(path)
     path = _resolve_link(path)
+    _remove_abandoned(path.parent)
     # Only the extension, such as .csv.gz, is kept, because a long name with a prefix could exceed the limit
     # of the file system.
-    handle, name = tempfile.mkstemp(
-        prefix=".unfinished-", suffix="".join(path.suffixes[-2:]), dir=path.parent
-    )
-    os.close(handle)
-    unfinished = Path(name)
+    unfinished, lock = _create_locked(path.parent, suffix="".join(path.suffixes[-2:]))
     try:
         yield unfinished
+        # Otherwise a power failure could leave an empty file under the final name.
+        with unfinished.open("rb+") as file:
+            os.fsync(file.fileno())
         # Files created by mkstemp are readable by their owner only.
         unfinished.chmod(_permissions(path))
         unfinished.replace(path)
+        _flush_folder(path.parent)
     finally:
         unfinished.unlink(missing_ok=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _create_locked(folder: Path, suffix: str) -> tuple[Path, int | None]:
+    """Create a temporary file, locked until its handle is closed or the process ends for any reason."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=PREFIX, suffix=suffix, dir=folder)
+        if fcntl is None:  # On Windows, an open file cannot be renamed.
+            os.close(handle)
+            return Path(name), None
+        # Some network file systems have no locks; abandoned files then remain.
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        # Between creation and lock, another process may have taken the file for an abandoned one.
+        if os.fstat(handle).st_nlink > 0:
+            return Path(name), handle
+        os.close(handle)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove temporary files in `folder` that no process has locked: their processes were killed.
+
+    A lock, unlike the number of a process, is also valid for other containers and hosts.
+    """
+    if fcntl is None:
+        return
+    for path in folder.glob(f"{PREFIX}*"):
+        # Files of other users, and of running processes, are kept.
+        with suppress(OSError):
+            if not stat.S_ISREG(path.lstat().st_mode):
+                continue
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            finally:
+                os.close(handle)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Wait until the names of the files in a folder are on the disk."""
+    # Windows and some network file systems cannot do this.
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _resolve_link(path: str | Path) -> Path:

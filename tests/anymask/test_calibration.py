@@ -167,8 +167,9 @@ def test_an_interval_depends_neither_on_other_rows_nor_on_hidden_values(fitted):
 def test_the_same_seed_and_a_stored_state_give_bit_identical_results(kind, outputs, tmp_path: Path) -> None:
     first, second = (calibrate(*kind(200, to_rng(3)), outputs, to_rng(4)) for _ in range(2))
     write_tree(tmp_path / "calibrator", first.state())
-    stored = ConformalCalibrator.from_state(read_tree(tmp_path / "calibrator"))
-    values, _ = kind(100, to_rng(5))
+    values, target = kind(100, to_rng(5))
+    task = Regression.of(target) if kind is numbers else Classification(np.arange(4))
+    stored = ConformalCalibrator.from_state(read_tree(tmp_path / "calibrator"), values.shape[1], task)
     mask = to_rng(6).random(values.shape) < 0.6
     for other in (second, stored):
         for coverage in (0.3, 0.9):
@@ -176,7 +177,7 @@ def test_the_same_seed_and_a_stored_state_give_bit_identical_results(kind, outpu
                 arguments = (values, mask, outputs(values, mask), coverage)
                 np.testing.assert_array_equal(first.interval(*arguments), other.interval(*arguments))
             else:
-                probability = Classification(np.arange(4)).probabilities(outputs(values, mask))
+                probability = task.probabilities(outputs(values, mask))
                 np.testing.assert_array_equal(
                     first.sets(probability, coverage), other.sets(probability, coverage)
                 )

@@ -86,10 +86,10 @@ def test_hidden_values_have_no_influence_on_intervals_sets_and_expected_errors_a
     values, mask, y = draw(0, n=300)
     mask = to_rng(1).uniform(size=mask.shape) < 0.7
     garbage = np.where(mask, values, np.nan)
-    regressor, _ = fit(AnyMask("fast", members=["mixture", "boosting"]), values, mask, y)
+    regressor, task = fit(AnyMask("fast", members=["mixture", "boosting"]), values, mask, y)
     assert RESIDUAL_BOOSTING in regressor.members
     arguments = np.arange(4), np.ones(1)
-    for predictor in (regressor, AnyMaskPredictor.from_state(regressor.state())):
+    for predictor in (regressor, AnyMaskPredictor.from_state(regressor.state(), 4, task)):
         np.testing.assert_array_equal(predictor.predict(garbage, mask), regressor.predict(values, mask))
         np.testing.assert_array_equal(
             predictor.predict_interval(garbage, mask, 0.9), regressor.predict_interval(values, mask, 0.9)

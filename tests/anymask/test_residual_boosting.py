@@ -32,7 +32,7 @@ class ShareOfTruth(Predictor):
         raise NotImplementedError
 
     @classmethod
-    def from_state(cls, state):
+    def from_state(cls, state, n_columns, task):
         raise NotImplementedError
 
 
@@ -59,7 +59,7 @@ def test_given_initial_predictions_replace_those_of_the_mixture_and_state_restor
     np.testing.assert_array_equal(predictor.predict_from(init_prediction, data.values, data.mask), outputs)
     hidden_garbage = np.where(data.mask, data.values, np.nan)
     np.testing.assert_array_equal(predictor.predict(hidden_garbage, data.mask), outputs)
-    restored = ResidualBoostingPredictor.from_state(predictor.state())
+    restored = ResidualBoostingPredictor.from_state(predictor.state(), 2, task)
     np.testing.assert_array_equal(restored.predict(data.values, data.mask), outputs)
 
 

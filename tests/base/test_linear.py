@@ -58,4 +58,4 @@ def test_weights_are_equivalent_to_repeated_rows(seed, is_classification):
 def test_fitted_weights_are_not_part_of_the_archive():
     """They belong to the training rows, which are not archived either."""
     predictor = LinearPredictor(np.zeros(1), np.ones((1, 1)), np.zeros(1), use_mask=False, weight=np.ones(9))
-    assert LinearPredictor.from_state(predictor.state()).weight is None
+    assert LinearPredictor.from_state(predictor.state(), 1, Regression.of(np.zeros(2))).weight is None

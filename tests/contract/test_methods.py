@@ -204,7 +204,7 @@ def test_a_predictor_rebuilt_from_its_state_predicts_bit_identically(method, kin
     data, task = draw(kind)
     predictor = fitted(method.name, kind)
     assert isinstance(predictor, method.predictor_class)
-    rebuilt = type(predictor).from_state(predictor.state())
+    rebuilt = type(predictor).from_state(predictor.state(), data.n_columns, task)
     np.testing.assert_array_equal(predict(rebuilt, data), predict(predictor, data))
     outputs = predict(predictor, data)
     np.testing.assert_array_equal(task_from_state(task.state()).decode(outputs), task.decode(outputs))

@@ -87,7 +87,7 @@ def test_a_predictor_rebuilt_from_its_state_gives_identical_predictions(method):
     task = Regression.of(y)
     predictor = fit(method, MaskedData.of(values, mask, task.encode(y)), task)
     before = torch.get_rng_state()
-    again = HypernetworkPredictor.from_state(predictor.state())
+    again = HypernetworkPredictor.from_state(predictor.state(), values.shape[1], task)
     assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(again.predict(values, mask), predictor.predict(values, mask))
 
@@ -96,7 +96,7 @@ def test_a_state_is_a_copy():
     values, mask, y = equal_columns(1, n=60)
     task = Regression.of(y)
     predictor = fit(StableMiss(max_epochs=2), MaskedData.of(values, mask, task.encode(y)), task)
-    again = HypernetworkPredictor.from_state(predictor.state())
+    again = HypernetworkPredictor.from_state(predictor.state(), values.shape[1], task)
     with torch.no_grad():
         for parameter in predictor.network.parameters():
             parameter.zero_()

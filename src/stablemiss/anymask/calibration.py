@@ -14,8 +14,10 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
+from stablemiss.base.lightgbm_text import load_booster
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.seeding import Rng
+from stablemiss.stored import check_stored, stored_array, stored_list
 from stablemiss.tasks import Classification, Task
 
 # Maximum number of calibration rows, counting masked copies; it bounds time and file size for long tables.
@@ -29,10 +31,11 @@ MIN_ROWS = 20
 # This fraction of the mean error is added to each error before taking logarithms. Differences between very
 # small errors are irrelevant for the width of intervals.
 ERROR_OFFSET = 0.05
+# A high quantile rather than the mean, because intervals must be wider where errors have a heavy tail. The
+# exact value of alpha matters little, because the margin corrects for it.
+OBJECTIVE = "quantile"
 TREE_PARAMS = {
-    # A high quantile rather than the mean, because intervals must be wider where errors have a heavy tail.
-    # The exact value matters little, because the margin corrects for it.
-    "objective": "quantile",
+    "objective": OBJECTIVE,
     "alpha": 0.75,
     "learning_rate": 0.15,
     "num_leaves": 15,
@@ -121,7 +124,9 @@ class ConformalCalibrator:
         self.bandwidth = bandwidth
         self.n_rows = n_rows
         self._order = np.argsort(scores, axis=1, kind="stable")
-        self._boosters = [[lightgbm.Booster(model_str=text) for text in texts] for texts in models]
+        # The features are those of `_tree_features`.
+        n_features = len(groups) + 1 + len(scores)
+        self._boosters = [[load_booster(text, n_features, OBJECTIVE) for text in texts] for texts in models]
 
     @classmethod
     def of(cls, outputs: Floats, calibration: MaskedData, task: Task, n_copies: int, rng: Rng) -> Self:
@@ -231,9 +236,30 @@ class ConformalCalibrator:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Build a calibrator from the result of `state`."""
-        return cls(**state)
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        """Build a calibrator from the result of `state`; see `Predictor.from_state`."""
+        is_classes = isinstance(task, Classification)
+        n_scores = 1 if is_classes else task.d_output
+        groups = stored_array(state, "groups", (n_columns,), np.int64)
+        n_strata = N_CONFIDENCE_BINS if is_classes else len(np.unique(groups)) + 1
+        scores = stored_array(state, "scores", (n_scores, None))
+        m = scores.shape[1]
+        models = stored_list(state, "models", list)
+        if models:
+            check_stored(not is_classes, "only numeric outputs have models")
+            check_stored(len(models) == n_scores and all(models), "each output must have models")
+        for texts in models:
+            stored_list({"models": texts}, "models", str)
+        return cls(
+            groups,
+            models,
+            scores,
+            stored_array(state, "stratum", (m,), np.int64, lowest=0, highest=n_strata - 1),
+            stored_array(state, "weight", (m,), lowest=0.0),
+            stored_array(state, "edges", (n_strata - 1 if is_classes else 0,)),
+            stored_array(state, "bandwidth", (n_strata,), lowest=1e-9),
+            stored_array(state, "n_rows", (n_strata,), lowest=1e-9),
+        )
 
     def _margin(self, stratum: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
         """Quantile (n, k) of the scores for rows of these strata, and the factor (n,) to extrapolate it."""
@@ -282,7 +308,8 @@ def _fit_error_size(
             data = lightgbm.Dataset(features[train], target[train], weight=weight[train], params=TREE_PARAMS)
             text = lightgbm.train(TREE_PARAMS, data, num_boost_round=N_TREES).model_to_string()
             models[-1].append(text)
-            expected[output, test] = _predict_error_size([lightgbm.Booster(model_str=text)], features[test])
+            booster = load_booster(text, features.shape[1], OBJECTIVE)
+            expected[output, test] = _predict_error_size([booster], features[test])
     return models, expected
 
 

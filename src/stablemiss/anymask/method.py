@@ -41,6 +41,7 @@ from stablemiss.missingness import MaskAugmentation
 from stablemiss.mixture import Uncertainty
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
+from stablemiss.stored import check_stored, stored_array, stored_list
 from stablemiss.tasks import Classification, Task
 
 # Number of masked copies of the validation rows for stacking and calibration, and the maximum number of rows
@@ -170,7 +171,6 @@ class AnyMaskPredictor(Predictor):
                 for member in self.members.values()
             ],
             "member_weights": self.member_weights,
-            "is_classes": self.is_classes,
             "calibrator": self.calibrator.state(),
             "error_factors": self.error_factors,
             "bounds": self.bounds,
@@ -178,24 +178,31 @@ class AnyMaskPredictor(Predictor):
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        names = stored_list(state, "names", str)
+        check_stored(len(set(names)) == len(names) > 0, "the names of the members must be distinct")
+        kinds, states = stored_list(state, "kinds", str), stored_list(state, "members", dict)
         members: dict[str, Predictor] = {}
-        for name, kind, member in zip(state["names"], state["kinds"], state["members"], strict=True):
+        for name, kind, member in zip(names, kinds, states, strict=True):
             if kind == ResidualBoosting.name:
                 # The mixture is a member as well, before this one.
-                mixture = members[MIXTURE]
-                assert isinstance(mixture, EMMixturePredictor)
-                members[name] = ResidualBoostingPredictor(mixture, member["models"])
+                mixture = members.get(MIXTURE)
+                if not isinstance(mixture, EMMixturePredictor):
+                    raise ValueError("residual boosting needs the mixture as an earlier member.")
+                members[name] = ResidualBoostingPredictor.from_mixture(mixture, member, n_columns, task)
             else:
-                members[name] = PREDICTORS[kind].from_state(member)
+                members[name] = PREDICTORS[kind].from_state(member, n_columns, task)
+        is_classes = isinstance(task, Classification)
         return cls(
             members,
-            state["member_weights"],
-            state["is_classes"],
-            ConformalCalibrator.from_state(state["calibrator"]),
-            state["error_factors"],
-            state["bounds"],
-            state["validation_loss"],
+            stored_array(
+                state, "member_weights", (2, len(names), 1 if is_classes else task.d_output), lowest=0.0
+            ),
+            is_classes,
+            ConformalCalibrator.from_state(state["calibrator"], n_columns, task),
+            stored_array(state, "error_factors", (2,), lowest=0.0),
+            None if is_classes else stored_array(state, "bounds", (2, task.d_output)),
+            stored_array(state, "validation_loss", (1 if is_classes else task.d_output,), lowest=0.0),
         )
 
 

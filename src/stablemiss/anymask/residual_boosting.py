@@ -9,20 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import lightgbm
 import numpy as np
 
+from stablemiss.base.lightgbm_text import load_booster
 from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.boosting import Boosting, TreeData, boost, lightgbm_params, raw_scores
 from stablemiss.methods.em_mixture import EMMixturePredictor
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
+from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Task
 
 # Smallest decrease of the validation loss, in units of the variance of the target, that counts as an
 # improvement. Without it, boosting would continue for negligible gains after a good initial prediction.
 MIN_DELTA = 1e-4
+OBJECTIVE = "regression"
 
 
 class ResidualBoostingPredictor(Predictor):
@@ -34,16 +36,19 @@ class ResidualBoostingPredictor(Predictor):
         Makes the initial predictions.
     models : list of str
         One LightGBM model per output, in LightGBM's text format.
+    n_columns : int
+        Number of encoded columns. The trees have one more feature for each output of the mixture.
 
     See Also
     --------
     stablemiss.methods.boosting.BoostingPredictor : Trees that start from a constant.
     """
 
-    def __init__(self, mixture: EMMixturePredictor, models: list[str]):
+    def __init__(self, mixture: EMMixturePredictor, models: list[str], n_columns: int):
         self.mixture = mixture
         self.models = models
-        self.boosters = [lightgbm.Booster(model_str=text) for text in models]
+        self.n_columns = n_columns
+        self.boosters = [load_booster(text, n_columns + len(models), OBJECTIVE) for text in models]
 
     def _predict(self, values: Floats, mask: Bools) -> Floats:
         return self.predict_from(self.mixture.predict(values, mask), values, mask)
@@ -64,8 +69,17 @@ class ResidualBoostingPredictor(Predictor):
         return {"mixture": self.mixture.state(), "models": self.models}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(EMMixturePredictor.from_state(state["mixture"]), state["models"])
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        mixture = EMMixturePredictor.from_state(state["mixture"], n_columns, task)
+        return cls.from_mixture(mixture, state, n_columns, task)
+
+    @classmethod
+    def from_mixture(
+        cls, mixture: EMMixturePredictor, state: dict[str, Any], n_columns: int, task: Task
+    ) -> Self:
+        """Like `from_state`, for a caller that already has the mixture."""
+        check_stored(not isinstance(task, Classification), "residual boosting needs a numeric target")
+        return cls(mixture, stored_list(state, "models", str, task.d_output), n_columns)
 
 
 @dataclass(frozen=True)
@@ -114,7 +128,7 @@ class ResidualBoosting:
         params = lightgbm_params(
             self.boosting, train, self.boosting.min_leaf_rows(len(train)), rng, n_threads
         )
-        params["objective"] = "regression"
+        params["objective"] = OBJECTIVE
         train_rows, valid_rows = self._tree_data(train), self._tree_data(valid)
         models = [
             boost(
@@ -128,7 +142,7 @@ class ResidualBoosting:
             )
             for k in range(task.d_output)
         ]
-        return ResidualBoostingPredictor(self.mixture, models)
+        return ResidualBoostingPredictor(self.mixture, models, train.n_columns)
 
     def _tree_data(self, data: MaskedData) -> TreeData:
         init_prediction = self.mixture.predict(data.values, data.mask)

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.stored import stored_array, stored_bool
 from stablemiss.tasks import Classification, Task
 
 # Log-odds of a class without training rows: a probability of about 1e-13.
@@ -59,8 +60,14 @@ class LinearPredictor(Predictor):
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state["center"], state["coefficients"], state["intercept"], state["use_mask"])
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        use_mask = stored_bool(state, "use_mask")
+        return cls(
+            stored_array(state, "center", (n_columns,)),
+            stored_array(state, "coefficients", (n_columns * (1 + use_mask), task.d_output)),
+            stored_array(state, "intercept", (task.d_output,)),
+            use_mask,
+        )
 
 
 def join(train: MaskedData, valid: MaskedData) -> MaskedData:

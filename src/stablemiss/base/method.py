@@ -45,8 +45,26 @@ class Predictor(ABC):
 
     @classmethod
     @abstractmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """Build a predictor from the result of `state`."""
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        """Build a predictor from the result of `state`, which may come from a manipulated file.
+
+        Types, shapes and values are checked with the functions of `stablemiss.stored` before anything is
+        built, so that memory is limited by the size of the file. The caller checks the outputs.
+
+        Parameters
+        ----------
+        state : dict
+            The result of `state`.
+        n_columns : int
+            Number of encoded columns, (n, n_columns), that `predict` gets.
+        task : Task
+            Defines the number of outputs of `predict`.
+
+        Raises
+        ------
+        ValueError or another exception
+            If the state is invalid.
+        """
 
 
 class Method(BaseEstimator, ABC):

@@ -15,8 +15,9 @@ from stablemiss.base.method import Predictor
 from stablemiss.data import Floats, MaskedData
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
+from stablemiss.stored import check_stored, stored_array
 from stablemiss.tasks import Task
-from stablemiss.torch_state import torch_randomness, torch_threads
+from stablemiss.torch_state import AllocationLimit, torch_randomness, torch_threads
 from stablemiss.training import (
     CHUNK_SIZE,
     MIN_OPS_FOR_THREADS,
@@ -30,6 +31,8 @@ from stablemiss.training import (
 
 # Minimum number of batches per epoch. It determines the batch size and the number of passes in small tables.
 MIN_BATCHES = 16
+# Elements that the construction of a loaded network may need, in addition to twice those in the file.
+SPARE_ELEMENTS = 1000
 # Minimum batch size in small tables.
 MIN_BATCH_SIZE = 32
 # Number of times the learning rate is lowered before training ends. With three reductions the validation loss
@@ -83,12 +86,28 @@ class NetworkPredictor(Predictor):
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        # The initial parameters drawn here are replaced below.
-        with torch_randomness(np.random.default_rng(0)):
-            network = cls.network_class(**state["config"])
-        network.load_state_dict({name: torch.tensor(value) for name, value in state["parameters"].items()})
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        config, stored = state["config"], state["parameters"]
+        for name, value in config.items():
+            sizes = value if isinstance(value, tuple | list) else [value]
+            is_valid = all(size is None or isinstance(size, int) for size in sizes)
+            check_stored(is_valid, f"{name} must consist of integers")
+        parameters = {
+            name: torch.tensor(stored_array(stored, name, np.shape(array), np.float32))
+            for name, array in stored.items()
+        }
+        n_elements = sum(parameter.numel() for parameter in parameters.values())
+        # The initial parameters drawn here are replaced by the stored ones.
+        with torch_randomness(np.random.default_rng(0)), AllocationLimit(2 * n_elements + SPARE_ELEMENTS):
+            network = cls._make_network(config, parameters)
+        # Raises an error unless all names and shapes agree.
+        network.load_state_dict(parameters)
         return cls(network)
+
+    @classmethod
+    def _make_network(cls, config: dict[str, Any], parameters: dict[str, Tensor]) -> nn.Module:
+        """Build a network for the stored parameters, still with other ones."""
+        return cls.network_class(**config)
 
 
 class NetworkMethod(Protocol):

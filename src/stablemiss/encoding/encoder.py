@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale
 from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
+from stablemiss.encoding.check_state import check_state
 from stablemiss.encoding.columns import (
     CATEGORIES,
     DATES,
@@ -290,8 +291,9 @@ class TableEncoder:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> TableEncoder:
-        """Create an encoder from the result of `state`."""
-        encoder = cls(int(state["max_one_hot"]), bool(state["date_features"]))
+        """Create an encoder from the result of `state`; raises ValueError if the state is invalid."""
+        check_state(state)
+        encoder = cls(state["max_one_hot"], state["date_features"])
         encoder.names = state["names"]
         encoder.labels = state["labels"]
         encoder.is_numbered = bool(state["is_numbered"])

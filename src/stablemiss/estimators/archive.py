@@ -11,18 +11,23 @@ import hashlib
 import json
 import math
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 
 from stablemiss.writing import atomic_write
 
 FORMAT = "stablemiss model"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
+# Limits of the document, far above those of any model: levels of nesting, and size of integers.
+MAX_DEPTH, MAX_BITS = 50, 256
+# Arrays of strings may be longer than their longest string requires up to this size.
+MAX_PADDED_BYTES = 2**20
 # Longer strings, such as LightGBM models, are stored as tensors of bytes to keep the header small.
 MAX_TEXT_LENGTH = 1000
 
@@ -65,49 +70,65 @@ def read_tree(path: Path) -> Any:
         raise FileNotFoundError(f"There is no file {str(path)!r}; check the path given to load_model.")
     if path.is_dir():
         raise ArchiveError(f"{str(path)!r} is a folder; give the path of the model file itself.")
+    if not path.is_file():
+        raise ArchiveError(f"{str(path)!r} is a pipe or a device; give the path of a model file.")
     try:
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
-            # Tensors of other formats are not read: they may be huge, or have types that numpy does not
-            # support.
-            names = file.keys() if header.get("format") == FORMAT else []
-            tensors = {name: file.get_tensor(name) for name in names}
-    except (SafetensorError, AttributeError, TypeError) as error:
+            # Nothing else is read from files of other formats: it may be huge, or of types unknown to numpy.
+            _check_format(path, header)
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except ArchiveError:
+        raise
+    except Exception as error:  # The library for safetensors raises errors of many types.
         raise ArchiveError(
             f"{str(path)!r} is not a stablemiss model, or it is truncated ({error}). Load a file that an "
             "estimator's save() wrote, or copy or save the model again."
         ) from error
+    document = header.get("document", "")
+    if header.get("sha256") != checksum(FORMAT_VERSION, document, tensors):
+        raise ArchiveError(
+            f"The content of {str(path)!r} does not match its checksum: the file was edited or damaged. "
+            "Save the model again."
+        )
+    try:
+        unused = dict(tensors)
+        tree = unpack(_parse(document), unused)
+        if unused:
+            raise ValueError(f"{len(unused)} tensors are not part of the model")
+        return tree
+    except Exception as error:  # A document can have a valid checksum and still be malformed in any way.
+        raise ArchiveError(
+            f"{str(path)!r} has the format of a stablemiss model, but its content is invalid "
+            f"({shorten(repr(error), 300)}). Load a file that an estimator's save() wrote."
+        ) from error
+
+
+def _check_format(path: Path, header: dict[str, str]) -> None:
+    """Raise ArchiveError unless the header of a file names this format in this version."""
     if header.get("format") != FORMAT:
         raise ArchiveError(
             f"{str(path)!r} is a safetensors file, but not a stablemiss model; load a file that an "
             "estimator's save() wrote."
         )
     version = header.get("format_version", "")
-    if version.isdecimal() and int(version) > FORMAT_VERSION:
+    # Longer numbers are not versions.
+    number = int(version) if version.isdecimal() and len(version) < 10 else None
+    if number is not None and number > FORMAT_VERSION:
         raise ArchiveError(
             f"{str(path)!r} was saved by a newer version of stablemiss (format {version}; this version reads "
             f"format {FORMAT_VERSION}). Update stablemiss to load it."
         )
-    if version.isdecimal() and int(version) < FORMAT_VERSION:
+    if number is not None and number < FORMAT_VERSION:
         raise ArchiveError(
             f"{str(path)!r} has an earlier format ({version}; this version of stablemiss reads format "
             f"{FORMAT_VERSION}), so the model must be fitted and saved again."
         )
-    document = header.get("document", "")
-    if version != str(FORMAT_VERSION) or header.get("sha256") != checksum(FORMAT_VERSION, document, tensors):
+    if version != str(FORMAT_VERSION):
         raise ArchiveError(
-            f"The content of {str(path)!r} does not match its checksum: the file was edited or damaged. "
-            "Save the model again."
+            f"{str(path)!r} names no valid version of its format: the file was edited or damaged. Save the "
+            "model again."
         )
-    try:
-        return unpack(json.loads(document), tensors)
-    except ArchiveError:
-        raise
-    except Exception as error:  # A document can have a valid checksum and still be malformed in any way.
-        raise ArchiveError(
-            f"{str(path)!r} has the format of a stablemiss model, but its content is invalid ({error!r}). "
-            "Load a file that an estimator's save() wrote."
-        ) from error
 
 
 def checksum(version: int, document: str, tensors: Tensors) -> str:
@@ -156,32 +177,73 @@ def pack(tree: Any, tensors: Tensors) -> Any:
     )
 
 
-def unpack(node: Any, tensors: Tensors) -> Any:
-    """Convert the result of `pack` back to a tree."""
+def unpack(node: Any, tensors: Tensors, depth: int = 0) -> Any:
+    """Convert the result of `pack` back to a tree. Tensors are removed from `tensors` as they are used."""
+    if depth > MAX_DEPTH:
+        raise ValueError("it is nested too deeply")
     if isinstance(node, list):
-        return [unpack(item, tensors) for item in node]
+        return [unpack(item, tensors, depth + 1) for item in node]
+    if isinstance(node, int) and node.bit_length() > MAX_BITS:
+        raise ValueError("an integer is too large")
+    if isinstance(node, float) and not math.isfinite(node):
+        raise ValueError("a number is too large")
     if not isinstance(node, dict):
         return node
     ((kind, content),) = node.items()
     match kind:
-        case "float":
+        case "float" if content in ("nan", "inf", "-inf"):
             return float(content)
         case "text":
-            return tensors[content].tobytes().decode()
+            # `pop`, because a file cannot contain more than it has tensors.
+            return tensors.pop(content).tobytes().decode()
         case "tuple":
-            return tuple(unpack(item, tensors) for item in content)
+            return tuple(unpack(item, tensors, depth + 1) for item in content)
         case "dict":
-            return {key: unpack(item, tensors) for key, item in content.items()}
+            return {key: unpack(item, tensors, depth + 1) for key, item in content.items()}
         case "array":
-            return tensors[content]
+            return tensors.pop(content)
         case "columnwise":
-            return tensors[content].T
+            return tensors.pop(content).T
         case "objects":
-            flat = np.empty(len(content["items"]), dtype=content["dtype"])
-            for position, item in enumerate(content["items"]):
-                flat[position] = unpack(item, tensors)
-            return flat.reshape(content["shape"])
-    raise ArchiveError(f"The model file contains a {kind!r}, which this version of stablemiss cannot read.")
+            return _unpack_objects(content, tensors)
+    raise ValueError(f"a {shorten(kind, 30)!r} is unknown")
+
+
+def _unpack_objects(content: dict[str, Any], tensors: Tensors) -> NDArray:
+    """An array of strings, or of objects such as strings, numbers and None."""
+    items = [unpack(item, tensors, MAX_DEPTH) for item in content["items"]]
+    name, shape = content["dtype"], content["shape"]
+    if math.prod(shape) != len(items) or min(shape, default=0) < 0:
+        raise ValueError("the shape of an array does not fit its items")
+    if not all(isinstance(item, str | int | float | None) for item in items):
+        raise ValueError("an array has items of an unknown type")
+    if name == "|O":
+        flat = np.empty(len(items), dtype=object)
+        flat[:] = items
+        return flat.reshape(shape)
+    dtype = np.dtype(name)
+    longest = max(map(len, items), default=0)
+    if dtype.kind != "U" or not all(isinstance(item, str) for item in items):
+        raise ValueError("an array of strings has another type")
+    # Each item takes as much memory as the type says, whatever the length of the string.
+    is_padded = dtype.itemsize > 4 * max(1, longest) and dtype.itemsize * len(items) > MAX_PADDED_BYTES
+    if dtype.itemsize < 4 * longest or is_padded:
+        raise ValueError("an array of strings has another length")
+    return np.array(items, dtype=dtype).reshape(shape)
+
+
+def _parse(document: str) -> Any:
+    """Parse JSON, without numbers such as NaN and without two entries of the same name."""
+
+    def refuse(number: str) -> None:
+        raise ValueError(f"{number} is not a number of JSON")
+
+    def to_dict(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(content := dict(pairs)) != len(pairs):
+            raise ValueError("an entry occurs twice")
+        return content
+
+    return json.loads(document, parse_constant=refuse, object_pairs_hook=to_dict)
 
 
 def _add(array: NDArray, tensors: Tensors) -> str:

@@ -40,6 +40,7 @@ from stablemiss.estimators.validation import (
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import to_rng
+from stablemiss.stored import check_stored
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
 
@@ -295,15 +296,25 @@ class MissingEstimator(BaseEstimator, ABC):
                 for name, stored in tree["parameters"].items()
             }
         )
+        estimator._check_parameters()
         method = from_description(tree["method"])
-        estimator._set_fitted(
-            method,
-            TableEncoder.from_state(tree["encoder"]),
-            task_from_state(tree["task"]),
-            method.predictor_class.from_state(tree["predictor"]),
+        encoder, task = TableEncoder.from_state(tree["encoder"]), task_from_state(tree["task"])
+        check_stored(
+            isinstance(task, Classification) == isinstance(estimator, ClassifierMixin),
+            f"a {cls.__name__} has another kind of target",
         )
-        estimator.target_name_ = tree["target_name"]
-        estimator.validation_scores_ = tree["validation_scores"]
+        predictor = method.predictor_class.from_state(tree["predictor"], len(encoder.groups), task)
+        check_outputs(predictor, len(encoder.groups), task)
+        estimator._set_fitted(method, encoder, task, predictor)
+        # Raises an error if the method is not one of the estimator.
+        estimator._declared_never_missing()
+        name, scores = tree["target_name"], tree["validation_scores"]
+        check_stored(name is None or isinstance(name, str), "target_name must be text or None")
+        check_stored(
+            scores is None or all(isinstance(score, int | float) for score in scores.values()),
+            "validation_scores must be numbers",
+        )
+        estimator.target_name_, estimator.validation_scores_ = name, scores
         return estimator
 
     def _set_fitted(self, method: Method, encoder: TableEncoder, task: Task, predictor: Predictor) -> None:
@@ -424,6 +435,18 @@ def to_method(method: str | Method) -> Method:
         f"method must be one of {', '.join(map(repr, METHODS))}, or a Method such as OLS(inputs='mask'); "
         f"got {shown(method)}."
     )
+
+
+def check_outputs(predictor: Predictor, n_columns: int, task: Task) -> None:
+    """Raise ValueError unless a loaded predictor maps rows of `n_columns` to finite outputs of the task.
+
+    It predicts a row without any observed value, and a complete one.
+    """
+    mask = np.repeat([[False], [True]], n_columns, axis=1)
+    with np.errstate(all="ignore"):
+        outputs = predictor.predict(np.zeros(mask.shape), mask)
+    check_stored(outputs.shape == (2, task.d_output), "the predictor does not fit the target")
+    check_stored(np.isfinite(outputs).all(), "its predictions are not finite")
 
 
 def describe(method: Method) -> dict[str, Any]:

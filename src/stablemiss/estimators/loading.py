@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from textwrap import shorten
 
 from stablemiss import __version__
 from stablemiss.checks import check_path
@@ -30,8 +31,12 @@ ESTIMATORS: dict[str, type[MissingEstimator]] = {
 def load_model(path: str | os.PathLike[str]) -> MissingEstimator:
     """Load a fitted estimator from a file that `save` wrote; its predictions are bit-identical.
 
-    No code from the file is executed, and nothing is unpickled. Still, load only files from sources you
-    trust: a malicious file can give wrong predictions, or crash or stall the process.
+    No code from the file is executed, and nothing is unpickled. The types, sizes and values of all parts are
+    checked before anything is built, including every tree of LightGBM. A damaged or manipulated file
+    therefore raises `ArchiveError`; it does not crash the process, and time and memory depend on the size of
+    the file, not on numbers written in it. These checks do not make predictions correct: the checksum reveals
+    damage, but whoever edits the parameters of a model can also adapt its checksum. Use models only from
+    sources whose predictions you trust.
 
     Parameters
     ----------
@@ -67,18 +72,20 @@ StableMissClassifier
     check_path("path", path)
     path = Path(path)
     tree = read_tree(path)
-    name = str(tree.get("estimator")) if isinstance(tree, dict) else "no estimator"
-    if name not in ESTIMATORS:
+    name = tree.get("estimator") if isinstance(tree, dict) else None
+    if not isinstance(name, str) or name not in ESTIMATORS:
         raise ArchiveError(
-            f"{str(path)!r} contains {name}, which this version of stablemiss does not have. Its estimators "
-            f"are {', '.join(ESTIMATORS)}. Install the version that saved the model."
+            f"{str(path)!r} contains {shorten(str(name), 60)}, which this version of stablemiss does not "
+            f"have. Its estimators are {', '.join(ESTIMATORS)}. Install the version that saved the model."
         )
     try:
         return ESTIMATORS[name]._from_tree(tree)
     except ArchiveError:
         raise
     except Exception as error:  # Any part of the model, LightGBM included, may reject its content.
+        version = shorten(str(tree.get("stablemiss")), 20)
+        reason = shorten(str(error) if isinstance(error, ValueError) else repr(error), 300)
         raise ArchiveError(
-            f"{str(path)!r} contains a {name} of stablemiss {tree.get('stablemiss')} that this version "
-            f"({__version__}) cannot rebuild ({error!r}). Install the version that saved the model."
+            f"{str(path)!r} contains a {name} of stablemiss {version} that this version ({__version__}) "
+            f"cannot rebuild ({reason}). Install the version that saved the model, or save it again."
         ) from error

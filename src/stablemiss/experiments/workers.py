@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 from joblib import Parallel, delayed
 
+from stablemiss.processes import call_in_worker
+
 # Backend → the package it needs.
 BACKENDS: dict[str, str] = {"loky": "joblib", "dask": "distributed", "ray": "ray"}
 # Seconds to wait for a scheduler.
@@ -76,7 +78,7 @@ class Workers:
                 yield from self._map_ray(function, items)
             else:
                 parallel = Parallel(n_jobs=self.jobs, batch_size=1, return_as="generator_unordered")
-                yield from parallel(delayed(function)(item) for item in items)
+                yield from parallel(delayed(call_in_worker)(os.getpid(), function, item) for item in items)
         except BrokenExecutor as error:
             raise _lost_worker() from error
 

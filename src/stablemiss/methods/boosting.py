@@ -9,6 +9,7 @@ import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
+from stablemiss.base.lightgbm_text import load_booster
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import check_integer, check_number
@@ -16,6 +17,7 @@ from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.missingness import MaskAugmentation
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
+from stablemiss.stored import stored_list
 from stablemiss.tasks import Classification, Task
 
 # Tables with fewer cells use one thread. More threads save little time there, and on a busy machine they can
@@ -30,6 +32,9 @@ MAX_LEAVES = 131_072
 # trees and one thread.
 MAX_PREDICTED_CELLS = 200_000
 
+# LightGBM's objective for two classes.
+BINARY = "binary sigmoid:1"
+
 
 class BoostingPredictor(Predictor):
     """LightGBM models: one per output for regression, a single one for classification.
@@ -37,16 +42,18 @@ class BoostingPredictor(Predictor):
     Parameters
     ----------
     models : list of str
-        Models in LightGBM's text format, which is safe to load. Predictions always use models read from text,
-        so a loaded predictor and a newly fitted one give identical predictions.
-    is_binary : bool
-        Whether the target has two classes.
+        Models in LightGBM's text format. Predictions always use models read from text, so a loaded predictor
+        and a newly fitted one give identical predictions.
+    n_columns : int
+        Number of encoded columns.
+    objective : str
+        From `objective_of`.
     """
 
-    def __init__(self, models: list[str], is_binary: bool):
+    def __init__(self, models: list[str], n_columns: int, objective: str):
         self.models = models
-        self.is_binary = is_binary
-        self.boosters = [lightgbm.Booster(model_str=text) for text in models]
+        self.is_binary = objective == BINARY
+        self.boosters = [load_booster(text, n_columns, objective) for text in models]
 
     def _predict(self, values: Floats, mask: Bools) -> Floats:
         outputs = raw_scores(self.boosters, with_nan(values, mask))
@@ -54,11 +61,12 @@ class BoostingPredictor(Predictor):
         return np.hstack([np.zeros((len(values), 1)), outputs]) if self.is_binary else outputs
 
     def state(self) -> dict[str, Any]:
-        return {"models": self.models, "is_binary": self.is_binary}
+        return {"models": self.models}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state["models"], state["is_binary"])
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        n_models = 1 if isinstance(task, Classification) else task.d_output
+        return cls(stored_list(state, "models", str, n_models), n_columns, objective_of(task))
 
 
 class Boosting(Method):
@@ -162,20 +170,18 @@ class Boosting(Method):
             train, valid = (augmentation.copies(data, self.masked_copies, rng) for data in (train, valid))
         params = lightgbm_params(self, train, min_rows, rng, n_threads)
         train_rows, valid_rows = TreeData.of(train), TreeData.of(valid)
+        objective = objective_of(task)
+        params["objective"] = objective.split()[0]
         if not isinstance(task, Classification):
-            params["objective"] = "regression"
             models = [
                 boost(self, params, train_rows.for_output(k), valid_rows.for_output(k), progress)
                 for k in range(task.d_output)
             ]
-            return BoostingPredictor(models, is_binary=False)
-        is_binary = task.d_output == 2
+            return BoostingPredictor(models, train.n_columns, objective)
         # LightGBM predicts a single score for two classes.
-        params |= {
-            "objective": "binary" if is_binary else "multiclass",
-            "num_class": 1 if is_binary else task.d_output,
-        }
-        return BoostingPredictor([boost(self, params, train_rows, valid_rows, progress)], is_binary)
+        params["num_class"] = 1 if objective == BINARY else task.d_output
+        models = [boost(self, params, train_rows, valid_rows, progress)]
+        return BoostingPredictor(models, train.n_columns, objective)
 
     def min_leaf_rows(self, n_rows: int) -> int:
         """Minimum number of rows in a leaf for a table of `n_rows`.
@@ -213,6 +219,13 @@ class TreeData:
         """The same rows with the k-th of several numeric targets."""
         init_score = None if self.init_score is None else self.init_score[:, k].copy()
         return replace(self, target=self.target[:, k], init_score=init_score)
+
+
+def objective_of(task: Task) -> str:
+    """LightGBM's objective for a task, with its parameters, as in the text of a model."""
+    if not isinstance(task, Classification):
+        return "regression"
+    return BINARY if task.d_output == 2 else f"multiclass num_class:{task.d_output}"
 
 
 def lightgbm_params(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -151,14 +151,10 @@ class ColumnNetPredictor(NetworkPredictor):
     network_class = ColumnNetwork
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        parameters = {name: torch.tensor(array) for name, array in state["parameters"].items()}
+    def _make_network(cls, config: dict[str, Any], parameters: dict[str, Tensor]) -> nn.Module:
         d, n_pieces = parameters["piece_start"].shape
-        with torch_randomness(np.random.default_rng(0)):
-            edges = torch.zeros(d, n_pieces + 1)
-            network = ColumnNetwork(edges, edges, **state["config"])
-        network.load_state_dict(parameters)
-        return cls(network)
+        edges = torch.zeros(d, n_pieces + 1)
+        return ColumnNetwork(edges, edges, **config)
 
 
 class ColumnNet(Method):

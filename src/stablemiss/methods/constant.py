@@ -10,6 +10,7 @@ from stablemiss.base.method import Method, Predictor
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
+from stablemiss.stored import stored_array
 from stablemiss.tasks import Classification, Task
 
 
@@ -26,8 +27,8 @@ class ConstantPredictor(Predictor):
         return {"output": self.output}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        return cls(state["output"])
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        return cls(stored_array(state, "output", (task.d_output,)))
 
 
 class Constant(Method):

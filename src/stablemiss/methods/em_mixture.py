@@ -26,6 +26,7 @@ from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.mixture import RIDGES, EMRows, GaussianMixture, MixtureFit
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
+from stablemiss.stored import check_stored, stored_array, stored_list
 from stablemiss.tasks import Classification, Task
 
 
@@ -84,9 +85,21 @@ class EMMixturePredictor(Predictor):
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        mixtures = [GaussianMixture(**mixture) for mixture in state["mixtures"]]
-        return cls(mixtures, state["log_shares"], state["inverse_temperature"])
+    def from_state(cls, state: dict[str, Any], n_columns: int, task: Task) -> Self:
+        is_classes = isinstance(task, Classification)
+        n_mixtures, width = (1 + task.d_output, n_columns) if is_classes else (1, n_columns + task.d_output)
+        mixtures = [
+            _stored_mixture(mixture, width) for mixture in stored_list(state, "mixtures", dict, n_mixtures)
+        ]
+        if not is_classes:
+            check_stored(state["log_shares"] is None, "log_shares is only for classes")
+            log_shares = None
+        else:
+            check_stored(
+                mixtures[0].n_components == task.d_output, "the tied mixture has one component per class"
+            )
+            log_shares = stored_array(state, "log_shares", (task.d_output,), highest=1e-9)
+        return cls(mixtures, log_shares, stored_array(state, "inverse_temperature", (2,), lowest=0.0))
 
 
 class EMMixture(Method):
@@ -271,6 +284,20 @@ def _calibrate(
     tied, *separate = (fit.mixture for fit in fits)
     densities = _log_densities([_per_class(tied, task), *separate], valid.values, valid.mask)
     return fit_inverse_temperature(densities, log_shares, task, valid)
+
+
+def _stored_mixture(state: dict[str, Any], width: int) -> GaussianMixture:
+    """A mixture over `width` columns from a model file."""
+    weights = stored_array(state, "weights", (None,), lowest=0.0, highest=1.0 + 1e-9)
+    # Columns are standardised, so larger numbers cannot occur; their squares would not be finite.
+    means, covariances = (
+        stored_array(state, name, (len(weights), *shape), lowest=-1e20, highest=1e20)
+        for name, shape in (("means", (width,)), ("covariances", (width, width)))
+    )
+    check_stored(weights.any(), "the weights of a mixture must not be all zero")
+    # Raises LinAlgError unless all are positive definite.
+    np.linalg.cholesky(covariances)
+    return GaussianMixture(weights, means, covariances)
 
 
 def _log_densities(mixtures: list[GaussianMixture], values: Floats, mask: Bools) -> Floats:

@@ -35,6 +35,7 @@ from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
     draw_target_mask,
+    fixed_draws,
     init_target_outputs_to_zero,
     mean_over_draws,
     predict_in_chunks,
@@ -134,7 +135,7 @@ class MIWAENet(nn.Module):
         self.encoder = MLP([width * (1 + use_mask), hidden, hidden, 2 * d_latent])
         self.decoder = MLP([d_latent, hidden, hidden, 3 * width])
         init_target_outputs_to_zero(self.decoder, slice(d, width))
-        self.register_buffer("draws", torch.randn(n_draws, d_latent))
+        self.register_buffer("draws", fixed_draws(n_draws, d_latent))
 
     def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and scale of q(z | …), each (n, d_latent), from columns and targets (n, d + d_output)."""

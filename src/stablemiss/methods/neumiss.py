@@ -34,6 +34,10 @@ from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, adamw, to_device
 
+# Maximum number of terms of the series. It is the only size of the network that its parameters do not imply,
+# so it limits the time of a prediction with a manipulated model file.
+MAX_DEPTH = 1000
+
 
 class NeuMissNet(nn.Module):
     """h₀ = m ⊙ (x − μ), repeated h ← m ⊙ (W h) + h₀, then a linear or deep head.
@@ -64,6 +68,8 @@ class NeuMissNet(nn.Module):
 
     def __init__(self, d: int, d_output: int, depth: int, hidden: Sequence[int] = ()):
         super().__init__()
+        if not 0 <= depth <= MAX_DEPTH:
+            raise ValueError(f"depth must be an integer between 0 and {MAX_DEPTH}; got {depth!r}.")
         self.config = {"d": d, "d_output": d_output, "depth": depth, "hidden": tuple(hidden)}
         self.depth = depth
         self.mean = nn.Parameter(torch.zeros(d))
@@ -109,8 +115,8 @@ class NeuMiss(Method):
     Parameters
     ----------
     depth : int, default=10
-        Number of terms of the series. More terms can represent stronger correlations; training is less stable
-        and the cost is proportional.
+        Number of terms of the series, at most 1000. More terms can represent stronger correlations; training
+        is less stable and the cost is proportional.
     hidden : sequence of int, default=()
         Widths of the hidden layers of the head. An empty sequence gives a linear head; one or two layers make
         it non-linear, and it overfits sooner.

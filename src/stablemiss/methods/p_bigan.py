@@ -32,6 +32,7 @@ from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
     draw_target_mask,
+    fixed_draws,
     init_target_outputs_to_zero,
     mean_over_draws,
     target_columns,
@@ -129,7 +130,7 @@ class PBiGANNet(nn.Module):
         self.decoder = MLP([d_latent, *reversed(hidden), width])
         self.critic = PairCritic(d_row, d_latent, d_critic)
         init_target_outputs_to_zero(self.decoder, slice(d, width))
-        self.register_buffer("draws", torch.randn(n_draws, d_latent))
+        self.register_buffer("draws", fixed_draws(n_draws, d_latent))
 
     def row(self, columns: Tensor, mask: Tensor) -> Tensor:
         """Input of encoder and critic from columns and targets (n, d + d_output): zero where missing."""

@@ -33,6 +33,7 @@ from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
     draw_target_mask,
+    fixed_draws,
     init_target_outputs_to_zero,
     mean_over_draws,
     predict_in_chunks,
@@ -142,7 +143,7 @@ class PartialVAENet(nn.Module):
         self.to_latent = MLP([d_code, *encoder, 2 * d_latent])
         self.decoder = MLP([d_latent, *decoder, d + d_output])
         init_target_outputs_to_zero(self.decoder, slice(d, None))
-        self.register_buffer("draws", torch.randn(n_draws, d_latent))
+        self.register_buffer("draws", fixed_draws(n_draws, d_latent))
 
     def encode(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and log variance of z, each (n, d_latent), from columns and targets (n, d + d_output)."""

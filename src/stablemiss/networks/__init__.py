@@ -3,6 +3,7 @@
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
 from stablemiss.networks.latent import (
     draw_target_mask,
+    fixed_draws,
     init_target_outputs_to_zero,
     mean_over_draws,
     predict_in_chunks,
@@ -15,6 +16,7 @@ __all__ = [
     "GeneratedMLP",
     "ParameterGenerator",
     "draw_target_mask",
+    "fixed_draws",
     "init_target_outputs_to_zero",
     "mean_over_draws",
     "predict_in_chunks",

@@ -11,6 +11,8 @@ from stablemiss.networks.mlp import MLP
 
 # Maximum number of elements of a tensor during prediction: small enough for the processor's cache.
 MAX_ELEMENTS = 2**19
+# Maximum number of draws of z for a prediction, which multiply the memory that a row needs.
+MAX_DRAWS = 10_000
 
 
 def target_columns(target: Tensor, d_output: int) -> Tensor:
@@ -35,6 +37,21 @@ def draw_target_mask(targets: Tensor) -> Tensor:
     """
     shown = (torch.rand(len(targets), 1, device=targets.device) < 0.5).to(targets)
     return shown.expand_as(targets)
+
+
+def fixed_draws(n_draws: int, d_latent: int) -> Tensor:
+    """Standard normal draws (n_draws, d_latent), which predictions use for all rows.
+
+    Parameters
+    ----------
+    n_draws : int
+        At most 10,000. More draws make predictions less noisy; time and memory are proportional.
+    d_latent : int
+        Length of the latent vector z.
+    """
+    if not 1 <= n_draws <= MAX_DRAWS:
+        raise ValueError(f"n_draws must be an integer between 1 and {MAX_DRAWS}; got {n_draws!r}.")
+    return torch.randn(n_draws, d_latent)
 
 
 def predict_in_chunks(

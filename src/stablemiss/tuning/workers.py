@@ -10,12 +10,15 @@ from typing import Any, Self
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor
 
+from stablemiss.processes import end_with_parent
+
 
 class ProcessWorkers:
     """Context manager for `n_jobs` worker processes. With one job, no process is started and the current
     process does the work.
 
-    Each worker process has a separate pool, because a process that dies breaks its whole pool.
+    Each worker process has a separate pool, because a process that dies breaks its whole pool. Workers end
+    with this process, even if it is killed.
 
     Parameters
     ----------
@@ -64,6 +67,8 @@ class ProcessWorkers:
         n_threads = max(1, joblib.cpu_count() // self.n_jobs)
         return ProcessPoolExecutor(
             max_workers=1,
+            initializer=end_with_parent,
+            initargs=(os.getpid(),),
             # The cores are divided between the processes, which would otherwise compete for them.
             env={"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(n_threads))},
         )
