@@ -100,8 +100,8 @@ def to_array(X: Any) -> NDArray:
         array = np.asarray(X)
     except ValueError as error:
         raise ValueError(
-            "X cannot be converted to a table, usually because its rows differ in length. Every row needs "
-            f"one entry per column, with None for missing values. ({error})"
+            f"X must be a table; got {shown(X)}, whose rows differ in length. Every row needs one entry per "
+            "column, with None for missing values."
         ) from error
     if array.dtype.kind in "US" and not hasattr(X, "dtype"):
         # numpy turns numbers in a list with strings into strings, and None into 'None'.
@@ -165,13 +165,13 @@ def scale_to_one(weight: Floats) -> Floats:
     return np.ldexp(weight, -np.frexp(weight.max())[1])
 
 
-def _numbers(name: str, array: Any, dtype: Any = np.float64) -> NDArray:
+def to_numbers(name: str, array: Any, dtype: Any = np.float64) -> NDArray:
     """Convert an argument to an array of numbers; raise ValueError if that is impossible."""
     try:
         return np.asarray(array, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"{name} must be an array of numbers; got {shown(array)} ({error}). Convert it to numbers first."
+            f"{name} must be an array of numbers; got {shown(array)}. Convert it to numbers first."
         ) from error
 
 
@@ -224,16 +224,16 @@ class MaskedData:
         groups : (d,), default=None
             Index of the input column of each encoded column. None means that every column is its own group.
         """
-        values = _numbers("values", values)
-        mask = _numbers("mask", mask, bool)
+        values = to_numbers("values", values)
+        mask = to_numbers("mask", mask, bool)
         if values.ndim != 2:
             raise ValueError(
                 f"values must have rows and columns; got shape {values.shape}. Reshape it to (n, d)."
             )
         n, d = values.shape
         target = np.zeros(n) if target is None else np.asarray(target)
-        weight = np.ones(n) if weight is None else _numbers("weight", weight)
-        groups = np.arange(d) if groups is None else _numbers("groups", groups, np.int64)
+        weight = np.ones(n) if weight is None else to_numbers("weight", weight)
+        groups = np.arange(d) if groups is None else to_numbers("groups", groups, np.int64)
         if mask.shape != (n, d) or len(target) != n or weight.shape != (n,) or groups.shape != (d,):
             raise ValueError(
                 f"values {values.shape}, mask {mask.shape}, target {target.shape} and weight {weight.shape} "
@@ -252,14 +252,19 @@ class MaskedData:
             weight = weight * (n / weight.sum())
         return cls(values, mask, target, weight, groups)
 
+    def check_has_rows(self) -> None:
+        """Raise ValueError if there are no rows."""
+        if not len(self):
+            raise ValueError(f"The table must have at least one row; got shape {self.values.shape}.")
+
     @classmethod
     def of_complete(
         cls, columns: NDArray, weight: NDArray | None = None, groups: NDArray | None = None
     ) -> MaskedData:
         """Create from complete columns (n, d), which are standardised; `weight` and `groups` as in `of`."""
-        columns = _numbers("columns", columns)
+        columns = to_numbers("columns", columns)
         data = cls.of(columns, np.ones(columns.shape), None, weight, groups)
-        scaled_weight = None if weight is None else scale_to_one(_numbers("weight", weight))
+        scaled_weight = None if weight is None else scale_to_one(to_numbers("weight", weight))
         centre, scale = centre_and_scale(columns, scaled_weight)
         return replace(data, values=(columns - centre) / scale)
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+from stablemiss.checks import check_bool, check_number
+
 
 @dataclass(frozen=True)
 class Range:
@@ -33,6 +35,8 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
+        check_number(self, low="(-inf, inf)", high="(-inf, inf)")
+        check_bool(self, "log")
         if not self.low <= self.high or (self.log and not self.low > 0):
             raise ValueError(
                 f"low must not exceed high, and must be positive on a logarithmic scale; got {self}."

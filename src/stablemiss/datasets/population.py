@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.checks import check_integer
-from stablemiss.data import Floats, to_table, zero_where_missing
+from stablemiss.checks import check_integer, check_number, shown
+from stablemiss.data import Floats, to_numbers, to_table, zero_where_missing
 from stablemiss.mixture import GaussianMixture
 from stablemiss.seeding import Rng, check_rng, to_rng
 
@@ -61,6 +61,19 @@ class Population:
     intercept: float
     noise_sd: float
 
+    def __post_init__(self) -> None:
+        names = ("weights", "means", "covariances", "coef")
+        shapes = [to_numbers(name, getattr(self, name)).shape for name in names]
+        k, d = shapes[1] if len(shapes[1]) == 2 else (0, 0)
+        if shapes != [(k,), (k, d), (k, d, d), (d,)]:
+            raise ValueError(
+                "weights, means, covariances and coef must have the shapes (K,), (K, d), (K, d, d) and (d,); "
+                f"got {', '.join(map(str, shapes))}."
+            )
+        if (np.asarray(self.weights) < 0).any() or not np.isclose(np.sum(self.weights), 1.0):
+            raise ValueError(f"weights must be non-negative and sum to one; got {shown(self.weights)}.")
+        check_number(self, intercept="(-inf, inf)", noise_sd="[0, inf)")
+
     @property
     def n_features(self) -> int:
         return len(self.coef)
@@ -103,7 +116,7 @@ class Population:
         # because sorted rows in combination with sorted missing rates make the mask depend on the data.
         component = rng.choice(len(self.weights), size=n, p=self.weights)
         X = rng.standard_normal((n, self.n_features))
-        for k, factor in enumerate(np.linalg.cholesky(self.covariances)):
+        for k, factor in enumerate(self._cholesky_factors()):
             rows = component == k
             X[rows] = self.means[k] + X[rows] @ factor.T
         y = self.intercept + X @ self.coef + self.noise_sd * rng.standard_normal(n)
@@ -143,6 +156,16 @@ class Population:
         """
         overall = GaussianMixture(np.ones(1), self.mean[None], self.covariance[None])
         return self._expect_target(overall, X)
+
+    def _cholesky_factors(self) -> NDArray[np.floating]:
+        """Cholesky factors (K, d, d) of the covariances."""
+        try:
+            return np.linalg.cholesky(self.covariances)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"covariances must be positive definite; got {shown(self.covariances)}. Add a small number "
+                "to their diagonals."
+            ) from error
 
     def _expect_target(self, features: GaussianMixture, X: NDArray) -> Floats:
         X = to_table(X)

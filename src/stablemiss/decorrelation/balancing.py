@@ -119,6 +119,7 @@ class BalancingDecorrelator:
         """
         check_rng(rng)
         data = MaskedData.of_complete(columns, weight, groups)
+        data.check_has_rows()
         n, d = data.values.shape
         device = to_device(self.device)
         weights = _SquaredWeights(torch.as_tensor(data.weight, dtype=torch.float32, device=device))

@@ -24,10 +24,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stablemiss.checks import check_choice, check_integer, shown
+from stablemiss.checks import check_choice, shown
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.features import RandomFeatures
-from stablemiss.seeding import Rng, check_rng
+from stablemiss.seeding import Rng
 
 Form = Literal["weighted", "paper"]
 TERMS = ("xx", "mm", "xm")
@@ -395,9 +395,8 @@ def dependence(
     >>> equal["xx"] > 20 * independent["xx"]
     True
     """
-    check_integer({"q": q}, q=(1, 1000))
-    check_rng(rng)
     data = MaskedData.of(values, mask, None, weight)
+    data.check_has_rows()
     # Rows of weight zero must not count towards the minimum number of observed rows.
     data = data.rows(np.flatnonzero(data.weight > 0))
     features = RandomFeatures.draw(data.n_columns, q, rng)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import torch
 
-from stablemiss.seeding import Rng
+from stablemiss.checks import check_integer
+from stablemiss.seeding import Rng, check_rng
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,8 @@ class RandomFeatures:
             A larger value detects more kinds of dependence; the cost grows with the square of q.
         rng : numpy Generator
         """
+        check_integer({"d": d, "q": q}, d=1, q=(1, 1000))
+        check_rng(rng)
         # PAPER: appendix "Random Fourier Feature": ω ~ N(0, 1), β ~ U[0, 2π); q = 5.
         frequency, mask_frequency = rng.normal(size=(2, d, q))
         phase, mask_phase = rng.uniform(0.0, 2 * math.pi, size=(2, d, q))

@@ -131,6 +131,7 @@ class RatioDecorrelator:
         """
         check_rng(rng)
         data = MaskedData.of_complete(columns, weight, groups)
+        data.check_has_rows()
         n = len(data)
         progress = progress or NullProgress()
         progress.start("row weights", total=self.n_permutations * self.n_folds)

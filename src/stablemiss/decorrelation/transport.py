@@ -228,6 +228,7 @@ class TransportDecorrelator:
         """
         check_rng(rng)
         data = MaskedData.of(values, mask, None, weight, groups)
+        data.check_has_rows()
         rows = Rows.of(data, to_device(self.device))
         draw_measure = partial(_draw_measure, rows, _marginals(rows, data), data.groups, self.n_directions)
         weights = RowWeights(rows.weight, rng)

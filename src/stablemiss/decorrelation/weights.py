@@ -149,6 +149,7 @@ class Decorrelator:
         """
         check_rng(rng)
         data = MaskedData.of(values, mask, None, weight, groups)
+        data.check_has_rows()
         # Rows of weight zero are excluded.
         used = np.flatnonzero(data.weight > 0)
         weighting = _Problem(self, data.rows(used), rng).solve(progress or NullProgress())

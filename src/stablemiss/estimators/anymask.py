@@ -458,12 +458,15 @@ def _positions(
     given, columns = columns, to_list(columns)
     if columns is None:
         raise ValueError(
-            f"{parameter} must be a list of names or positions of columns, such as ['age'] or [0, 3],"
-            f" or None; got {shown(given)}."
+            f"{parameter} must be a list of names or positions of columns, such as ['age'] or [0, 3], or "
+            f"None; got {shown(given)}."
         )
     invalid = [c for c in columns if isinstance(c, bool | np.bool_) or not isinstance(c, Column)]
     if invalid:
-        raise ValueError(f"{parameter} must contain names or positions of columns; got {shown(invalid[0])}.")
+        raise ValueError(
+            f"{parameter} must contain names or positions of columns; got {shown(invalid[0])} in "
+            f"{shown(given)}."
+        )
     absent = [column for column in columns if isinstance(column, str) and column not in (names or ())]
     if absent:
         available = (

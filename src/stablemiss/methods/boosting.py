@@ -246,8 +246,9 @@ def lightgbm_params(
         Number of threads for large tables; None uses OpenMP's setting.
     """
     return {
-        "learning_rate": method.learning_rate,
-        "num_leaves": method.n_leaves,
+        # LightGBM does not accept the numbers of numpy everywhere.
+        "learning_rate": float(method.learning_rate),
+        "num_leaves": int(method.n_leaves),
         "min_data_in_leaf": min_rows,
         "min_data_in_bin": min(3, min_rows),
         "bin_construct_sample_cnt": min(MAX_BINNED_ROWS, MAX_BINNED_CELLS // train.n_columns),
@@ -295,12 +296,12 @@ def boost(
         assert env.evaluation_result_list is not None
         progress.update(env.iteration + 1, f"validation loss {env.evaluation_result_list[0][2]:.4g}")
 
-    progress.start(description, total=method.n_trees)
-    early_stopping = lightgbm.early_stopping(method.patience, verbose=False, min_delta=min_delta)
+    progress.start(description, total=int(method.n_trees))
+    early_stopping = lightgbm.early_stopping(int(method.patience), verbose=False, min_delta=min_delta)
     booster = lightgbm.train(
         params,
         train_set,
-        num_boost_round=method.n_trees,
+        num_boost_round=int(method.n_trees),
         valid_sets=[valid_set],
         callbacks=[report, early_stopping],
     )

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import torch
 from scipy.optimize import minimize
 
 from stablemiss.base.method import Method, Predictor
@@ -109,8 +110,9 @@ class EMMixture(Method):
     ----------
     n_components : int or "auto", default="auto"
         Number of Gaussians; for classification, in the separate mixture of each class. More components fit
-        non-linear relations and clusters and need more rows. "auto" adds components until two consecutive
-        sizes do not clearly improve the likelihood of the validation rows.
+        non-linear relations and clusters and need more rows; there are at most as many as training rows.
+        "auto" adds components until two consecutive sizes do not clearly improve the likelihood of the
+        validation rows.
     max_components : int, default=8
         Maximum number of components for "auto". Raising it costs time on data far from Gaussian.
     ridge : float or "auto", default="auto"
@@ -176,6 +178,17 @@ class EMMixture(Method):
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> EMMixturePredictor:
         self._check()
+        try:
+            return self._fit_task(train, valid, task, rng, progress)
+        except (torch.linalg.LinAlgError, np.linalg.LinAlgError) as error:
+            raise ValueError(
+                f"A covariance matrix is singular with ridge={self.ridge!r}, because some columns are almost "
+                "copies of others. Remove such columns, or raise ridge, for instance to 1.0."
+            ) from error
+
+    def _fit_task(
+        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
+    ) -> EMMixturePredictor:
         if not isinstance(task, Classification):
             rows = _joint_rows(train), _joint_rows(valid)
             fit = self._fit(*rows, task.d_output, self.n_components, self.ridge, rng, progress)
@@ -228,7 +241,7 @@ class EMMixture(Method):
     ) -> MixtureFit:
         fit = MixtureFit(train, valid, n_targets, self.tolerance, self.max_steps, rng, progress)
         fit.fit(
-            n_components=None if n_components == "auto" else n_components,
+            n_components=None if n_components == "auto" else min(n_components, max(1, len(train))),
             max_components=self.max_components,
             ridge=None if ridge == "auto" else ridge,
         )

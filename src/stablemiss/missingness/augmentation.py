@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stablemiss.data import Bools, Floats, MaskedData, zero_where_missing
+from stablemiss.data import Bools, Floats, MaskedData, to_numbers, zero_where_missing
 from stablemiss.seeding import Rng
 
 # Share of rows in which values are hidden; the others stay unchanged.
@@ -66,13 +66,19 @@ class MaskAugmentation:
         may_vanish : (n_groups,) bool, default=None
             Columns that may be hidden. None means all.
         """
-        _, group_index = np.unique(np.asarray(groups, dtype=np.int64), return_inverse=True)
+        _, group_index = np.unique(to_numbers("groups", groups, np.int64), return_inverse=True)
         n_groups = int(group_index.max(initial=-1)) + 1
-        return cls(
-            group_index.astype(np.int64),
-            np.zeros(n_groups) if importance is None else np.asarray(importance, dtype=np.float64),
-            np.ones(n_groups, dtype=bool) if may_vanish is None else np.asarray(may_vanish, dtype=bool),
+        importance = np.zeros(n_groups) if importance is None else to_numbers("importance", importance)
+        may_vanish = (
+            np.ones(n_groups, bool) if may_vanish is None else to_numbers("may_vanish", may_vanish, bool)
         )
+        for name, array in {"importance": importance, "may_vanish": may_vanish}.items():
+            if array.shape != (n_groups,):
+                raise ValueError(
+                    f"{name} must have one entry for each of the {n_groups} columns of the table; got shape "
+                    f"{array.shape}."
+                )
+        return cls(group_index.astype(np.int64), importance, may_vanish)
 
     def draw(self, n: int, rng: Rng) -> Bools:
         """Draw masks (n, d) for n rows, True = stays observed."""

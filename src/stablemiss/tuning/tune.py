@@ -236,7 +236,10 @@ def tune(
     best = min((trial for trial in trials if trial.loss is not None), key=_loss, default=None)
     if best is None:
         reason = f"; the first failed with {trials[0].failure}" if trials else " before the timeout"
-        raise ValueError(f"None of {len(trials)} trials of {method.name!r} succeeded{reason}.")
+        # The failure is usually a sentence itself.
+        raise ValueError(
+            f"None of {len(trials)} trials of {method.name!r} succeeded{reason}".rstrip(".") + "."
+        )
     fixed = all_params if isinstance(estimator.method, Method) else estimator.params or {}
     return TuningResult(
         {**fixed, **best.params}, _loss(best), trials, clone(estimator), random_state, settings
