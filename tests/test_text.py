@@ -1,32 +1,21 @@
 import pytest
 
-from stablemiss.text import first_date_entry, non_numeric_entry
+from stablemiss.text import count, is_number, quoted
 
 
 @pytest.mark.parametrize(
-    ("entries", "expected"),
-    [
-        (["1.5"] * 19 + ["unknown"], "unknown"),
-        (["1e3", " 2 ", "-3"] * 5 + ["1,234"], "1,234"),
-        (["1"] * 9 + ["a"], None),
-        (["1", "2"], None),
-        (["a", "b"], None),
-        ([], None),
-    ],
+    ("entry", "expected"),
+    [("1.5", True), (" -2 ", True), ("1e3", True), ("1,5", False), ("", False), ("unknown", False)],
 )
-def test_a_non_numeric_entry_is_found_only_if_nearly_all_entries_are_numbers(entries, expected):
-    assert non_numeric_entry(entries) == expected
+def test_numbers_are_recognised(entry, expected):
+    assert is_number(entry) is expected
 
 
-@pytest.mark.parametrize(
-    ("entries", "expected"),
-    [
-        (["31/12/2020", "1/1/2021"], "31/12/2020"),
-        (["31.12.20 23:59"], "31.12.20 23:59"),
-        (["31/12/2020", "soon"], None),
-        (["1.5", "2.5"], None),
-        ([], None),
-    ],
-)
-def test_dates_are_recognised_only_if_all_entries_are_dates(entries, expected):
-    assert first_date_entry(entries) == expected
+def test_the_plural_depends_on_the_number():
+    assert [count(n, "row") for n in (0, 1, 2, 1234)] == ["0 rows", "1 row", "2 rows", "1,234 rows"]
+
+
+def test_long_enumerations_are_cut():
+    assert quoted(["a"]) == "'a'"
+    assert quoted(["a", "b", "c"], limit=3) == "'a', 'b', 'c'"
+    assert quoted(["a", "b", "c", "d"], limit=2) == "'a', 'b' and 2 more"

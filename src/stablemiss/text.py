@@ -1,14 +1,8 @@
-"""Detection of numbers and dates in strings, and enumerations in messages."""
+"""Detection of numbers in strings, and enumerations in messages."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
-
-# Numeric dates such as 31/12/2020 or 2020.12.31, optionally followed by a time. (ISO dates such as
-# 2020-12-31 are already parsed by pyarrow.)
-DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}([ T].*)?")
+from collections.abc import Sequence
 
 
 def is_number(entry: str) -> bool:
@@ -24,52 +18,6 @@ def is_number(entry: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def non_numeric_entry(entries: Iterable[str], min_numeric_share: float = 0.9) -> str | None:
-    """Return a non-numeric entry of a column that is otherwise almost entirely numeric, or None.
-
-    Such an entry, for example "?" or "unknown", usually stands for a missing value.
-
-    Parameters
-    ----------
-    entries : iterable of str
-        Observed entries of one column.
-    min_numeric_share : float, default=0.9
-        Minimum share of numeric entries for a column to count as numeric. Raising it reports fewer columns.
-
-    See Also
-    --------
-    first_date_entry : Finds an entry of a column of dates.
-
-    Examples
-    --------
-    >>> non_numeric_entry([*"123456789", "10", "unknown"])
-    'unknown'
-    >>> non_numeric_entry(["12", "12b", "kitchen"]) is None
-    True
-    """
-    counts = Counter(entries)
-    non_numeric = {entry: count for entry, count in counts.items() if not is_number(entry)}
-    if not non_numeric or sum(non_numeric.values()) >= (1 - min_numeric_share) * counts.total():
-        return None
-    return next(iter(non_numeric))
-
-
-def first_date_entry(entries: Iterable[str]) -> str | None:
-    """Return the first entry if all entries are numeric dates, otherwise None.
-
-    See Also
-    --------
-    non_numeric_entry : Finds non-numeric entries of a numeric column.
-
-    Examples
-    --------
-    >>> first_date_entry(["31/12/2020", "1/1/2021 12:30"])
-    '31/12/2020'
-    """
-    entries = list(dict.fromkeys(entries))
-    return entries[0] if entries and all(DATE.fullmatch(entry.strip()) for entry in entries) else None
 
 
 def count(n: int, noun: str) -> str:

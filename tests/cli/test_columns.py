@@ -46,7 +46,7 @@ def test_a_few_markers_in_a_numeric_column_are_missing_and_counted(rules, marker
     kind, values, remarks = infer([*NUMBERS, marker, marker], rules)
     assert kind == "double"
     assert values == [*map(float, NUMBERS), None, None]
-    assert remarks == [f"2 entries {marker!r} read as missing"]
+    assert remarks == [f"2 entries of {marker!r} read as missing"]
 
 
 def test_many_markers_make_a_column_of_text():
@@ -54,7 +54,7 @@ def test_many_markers_make_a_column_of_text():
 
 
 def test_entries_of_known_markers_are_counted_in_text_too():
-    assert infer(["a", "?", "?", ""])[2] == ["2 entries '?' read as missing"]
+    assert infer(["a", "?", "?", ""])[2] == ["2 entries of '?' read as missing"]
 
 
 @pytest.mark.parametrize("rules", [CSV, PARQUET])
@@ -98,9 +98,10 @@ def test_floats_with_a_fraction_keep_it_as_text():
     assert to_text(pyarrow.chunked_array([[1.0, 2.5]])).to_pylist() == ["1", "2.5"]
 
 
-def convert(column, rules=CSV, numeric=("x",), categorical=()):
+def convert(column, rules=CSV, numeric=("x",), categorical=(), dates=()):
     remarks = Remarks()
-    table = to_training_types(pyarrow.table({"x": column}), numeric, categorical, rules, remarks)
+    names = {"numbers": numeric, "categories": categorical, "dates": dates}
+    table = to_training_types(pyarrow.table({"x": column}), names, rules, remarks)
     return table.column("x").to_pylist(), remarks.of_column("x")
 
 
@@ -108,14 +109,14 @@ def test_new_rows_get_the_types_of_training():
     assert convert(["1", "True", "", "2.5"])[0] == [1.0, 1.0, None, 2.5]
     assert convert(["1,5", "1.000"], TextRules("a.csv", decimal=","))[0] == [1.5, 1000.0]
     assert convert([1, 2, None], PARQUET, (), ("x",))[0] == ["1", "2", None]
-    assert convert(["01", "?"], CSV, (), ("x",)) == (["01", None], ["1 entry '?' read as missing"])
+    assert convert(["01", "?"], CSV, (), ("x",)) == (["01", None], ["1 entry of '?' read as missing"])
     assert convert([None, None], CSV) == ([None, None], [])
 
 
 def test_any_number_of_markers_is_missing_in_a_column_that_was_numeric():
     assert convert(["-", "unknown", "-", "1"]) == (
         [None, None, None, 1.0],
-        ["2 entries '-' read as missing", "1 entry 'unknown' read as missing"],
+        ["2 entries of '-' read as missing", "1 entry of 'unknown' read as missing"],
     )
 
 
@@ -124,9 +125,25 @@ def test_another_entry_in_a_column_that_was_numeric_raises():
         convert(["1", "-", "big"])
 
 
+def test_markers_are_missing_in_columns_of_dates():
+    kind, values, remarks = infer(["2024-01-31", "-", "unknown", "2024-02-01"])
+    assert (kind, values) == ("string", ["2024-01-31", None, None, "2024-02-01"])
+    assert len(remarks) == 2
+    assert convert(["2024-01-31", "-"], CSV, (), (), ("x",))[0] == ["2024-01-31", None]
+
+
+@pytest.mark.parametrize("entries", [["1", "-999", "-999.0"], [1, -999, -999], [1.0, -999.0, -999.0]])
+def test_numbers_that_mean_missing_can_be_given(entries):
+    rules = TextRules("a", missing_values=("-999", "gone"), is_untyped=isinstance(entries[0], str))
+    table, remarks = infer_types(pyarrow.table({"x": entries}), rules)
+    assert table.column("x").to_pylist() == [1, None, None]
+    assert remarks.of_column("x") == ["2 entries of '-999' read as missing"]
+    assert convert(entries, rules)[0] == [1, None, None]
+
+
 def test_remarks_are_counted_over_batches():
     remarks = Remarks()
     for _ in range(1000):
         remarks.count_missing("x", {"?": 2})
     remarks.count_missing("y", {})
-    assert remarks.lines() == ["Column 'x': 2,000 entries '?' read as missing."]
+    assert remarks.lines() == ["Column 'x': 2,000 entries of '?' read as missing."]

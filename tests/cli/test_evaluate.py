@@ -126,7 +126,7 @@ def test_remarks_and_warnings_are_part_of_the_result(run, evaluate, houses, tmp_
     run("fit", houses, "--target", "price", *IGNORED, "--ignore", "expensive")
     (tmp_path / "new.csv").write_text("size,kind,price\n-,flat,100\n1,castle,100\n1,flat,90\n")
     facts = evaluate("model.stablemiss", "new.csv")
-    assert facts["remarks"] == ["Column 'size': 1 entry '-' read as missing."]
+    assert facts["remarks"] == ["Column 'size': 1 entry of '-' read as missing."]
     assert "castle" in facts["warnings"][0]
 
 

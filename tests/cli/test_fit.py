@@ -104,7 +104,7 @@ def test_the_missing_rate_excludes_ignored_columns(run, tmp_path):
         tmp_path / "a.csv",
     )
     result = run("fit", "a.csv", "--target", "y", "--ignore", "empty", "--method", "ols")
-    assert "1 columns and 4 rows, 50.0% of the values missing" in result.stdout
+    assert "1 column and 4 rows, 50.0% of the values missing" in result.stdout
 
 
 @pytest.mark.parametrize(("target", "kind"), [("price", AnyMaskRegressor), ("expensive", AnyMaskClassifier)])
@@ -136,7 +136,7 @@ def test_json_contains_all_facts_and_nothing_else_is_printed(run, table):
         "ignored",
     ]
     assert columns["kind"]["n_levels"] == 2
-    assert "1 entry '?' read as missing" in columns["area"]["remarks"]
+    assert "1 entry of '?' read as missing" in columns["area"]["remarks"]
     assert facts["validation"]["rmse"] < facts["validation"]["rmse_constant"]
     assert facts["warnings"] == []
     assert facts["model"] == "model.stablemiss"
@@ -236,8 +236,8 @@ def test_a_numeric_column_with_one_word_gives_an_error_unless_it_is_categorical_
     assert load_model("model.stablemiss").encoder_.kinds == ["categories"]
     missing = run(*command, "price", "--missing-value", "vast", "--missing-value", "expensive")
     assert missing.exit_code == 0, missing.output
-    assert "1 entry 'vast' read as missing" in missing.stdout
-    assert "1 rows without 'price'" in missing.stdout
+    assert "1 entry of 'vast' read as missing" in missing.stdout
+    assert "1 row without 'price'" in missing.stdout
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.jsonl"])

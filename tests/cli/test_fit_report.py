@@ -1,6 +1,16 @@
+import numpy as np
+import pyarrow
 import pytest
 
-from stablemiss.cli.fit_report import MAX_COLUMNS, render_facts, show_number, table_lines, validation_line
+from stablemiss import MissingRegressor, SuspiciousDataWarning
+from stablemiss.cli.fit_report import (
+    MAX_COLUMNS,
+    render_facts,
+    show_number,
+    suggested_options,
+    table_lines,
+    validation_line,
+)
 
 COLUMN = {"name": "size", "read_as": "number", "n_levels": None, "n_missing": 5, "remarks": []}
 FACTS = {
@@ -109,3 +119,20 @@ def test_numbers_have_four_digits(number, text):
 def test_tables_are_aligned():
     lines = table_lines(["name", "n", ""], [["a", "10", "x"], ["long name", "9", ""]], right=[1])
     assert lines == ["name        n", "a          10  x", "long name   9"]
+
+
+def test_options_are_suggested_for_what_looks_wrong():
+    n = 60
+    rng = np.random.default_rng(0)
+    size = rng.uniform(0, 5, size=n).round(1)
+    size[:4] = -999
+    table = pyarrow.table(
+        {"house id": rng.permutation(n) + 1000, "size": size, "name": [f"h{i}" for i in range(n)]}
+    )
+    with pytest.warns(SuspiciousDataWarning):
+        model = MissingRegressor("ols", random_state=0).fit(table, np.arange(n))
+    columns = [
+        {"name": column.name, "read_as": column.kind, "remarks": column.remarks}
+        for column in model.column_report_
+    ]
+    assert suggested_options(columns) == ["--ignore 'house id'", "--missing-value -999"]

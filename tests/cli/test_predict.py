@@ -45,7 +45,7 @@ def test_predictions_equal_those_of_the_model_in_python(run, data, table):
     rmse = np.sqrt(np.nanmean((written - price) ** 2))
     assert rmse < 0.6 * np.nanstd(price)
     assert f"RMSE {rmse:.3f}" in result.stdout
-    assert f"on the {np.isfinite(price).sum()} rows with 'price'" in result.stdout
+    assert f"on {np.isfinite(price).sum()} rows with 'price'" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,10 @@ def test_a_non_numeric_entry_in_a_numeric_column_gives_an_error(error_of, model,
 def test_markers_of_missing_values_in_a_numeric_column_are_counted(run, model, tmp_path):
     (tmp_path / "new.csv").write_text("size,kind\n" + "-,flat\ngone,flat\n1,flat\n" * 2)
     result = run("predict", model, "new.csv", "--missing-value", "gone")
-    assert "Column 'size': 2 entries 'gone' read as missing; 2 entries '-' read as missing." in result.stdout
+    assert (
+        "Column 'size': 2 entries of 'gone' read as missing; 2 entries of '-' read as missing."
+        in result.stdout
+    )
 
 
 def test_the_error_without_pyarrow_says_how_to_install_it(error_of, model, houses, monkeypatch):

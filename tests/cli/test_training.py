@@ -63,7 +63,7 @@ def test_decimal_commas_and_missing_values_of_the_user_are_used(read):
     rows = read("x;y\n1,5;2\n-99;3,5\n", "y", options=ReadOptions(missing_values=("-99",)))
     assert rows.features.to_pydict() == {"x": [1.5, None]}
     assert rows.target.tolist() == [2.0, 3.5]
-    assert rows.remarks.of_column("x") == ["1 entry '-99' read as missing"]
+    assert rows.remarks.of_column("x") == ["1 entry of '-99' read as missing"]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,13 @@ def test_a_target_that_looks_like_classes_or_names_has_a_remark(read, values, cl
     rows = read("x,y\n" + "\n".join(f"{i},{value}" for i, value in enumerate(values)), "y", classify=classify)
     remarks = rows.remarks.of_column("y")
     assert (words in remarks[0]) if words else not remarks
+
+
+@pytest.mark.parametrize("days", [["31.12.2023", "01.01.2024"], ["2023-12-31", "2024-01-01"]])
+def test_times_written_as_text_are_sorted_by_date(read, days):
+    rows = read(f"x,y,day\n1,2,{days[0]}\n2,3,{days[1]}\n", "y", time="day")
+    assert rows.split["time"][0] < rows.split["time"][1]
+    assert rows.split["time"].dtype.kind == "M"
 
 
 @pytest.mark.parametrize("target", ["2024-01-31", "31.12.2024", "1/2/2024 12:30"])

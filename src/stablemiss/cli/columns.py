@@ -8,7 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stablemiss.cli.entries import MIN_NUMERIC_SHARE, MISSING_NUMBERS, null_markers, to_numbers
+from stablemiss.cli.entries import (
+    MIN_NUMERIC_SHARE,
+    MISSING_NUMBERS,
+    is_number_text,
+    null_markers,
+    to_numbers,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -46,7 +52,7 @@ class Remarks:
     ...     remarks.count_missing("size", {"?": 3})
     >>> remarks.add("size", "looks odd")
     >>> remarks.of_column("size")
-    ["6 entries '?' read as missing", 'looks odd']
+    ["6 entries of '?' read as missing", 'looks odd']
     """
 
     def __init__(self) -> None:
@@ -74,7 +80,7 @@ class Remarks:
         """All remarks on a column."""
         counts = self._missing.get(column, Counter())
         return [
-            f"{count:,} {'entry' if count == 1 else 'entries'} {entry!r} read as missing"
+            f"{count:,} {'entry' if count == 1 else 'entries'} of {entry!r} read as missing"
             for entry, count in counts.most_common()
         ] + self._texts.get(column, [])
 
@@ -125,6 +131,9 @@ def infer_types(
                 if other is not None and not (name == target and classify):
                     raise ValueError(_mixed_message(name, other, rules, name == target))
                 remarks.count_missing(name, counts)
+        if is_numeric(column):
+            column, counts = _null_numbers(column, rules.missing_values)
+            remarks.count_missing(name, counts)
         if name in categories:
             # A dictionary is categorical for the estimators too, even if its entries are dates.
             column = to_text(column).dictionary_encode()
@@ -133,11 +142,7 @@ def infer_types(
 
 
 def to_training_types(
-    table: pyarrow.Table,
-    numeric: Sequence[str],
-    categorical: Sequence[str],
-    rules: TextRules,
-    remarks: Remarks,
+    table: pyarrow.Table, names: Mapping[str, Sequence[str]], rules: TextRules, remarks: Remarks
 ) -> pyarrow.Table:
     """Convert columns to the types that they had in training.
 
@@ -145,11 +150,10 @@ def to_training_types(
     ----------
     table : pyarrow.Table
         Some rows.
-    numeric : sequence of str
-        Columns that were numeric. An entry that is neither a number nor a marker of a missing value raises
-        ValueError.
-    categorical : sequence of str
-        Columns that were categorical. Numbers become text.
+    names : dict
+        "numbers", "categories" and "dates" → names of the columns that were of this kind. In a column of
+        numbers, an entry that is neither a number nor a marker of a missing value raises ValueError. In a
+        column of categories, numbers become text.
     rules : TextRules
         How text is read.
     remarks : Remarks
@@ -164,11 +168,17 @@ def to_training_types(
         if is_text(column):
             column, counts = null_markers(column, rules.missing_values)
             remarks.count_missing(name, counts)
-        if name in numeric and is_text(column):
+        if name in names["numbers"] and is_text(column):
             column, counts = _require_numbers(column, name, rules)
             remarks.count_missing(name, counts)
-        elif name in categorical:
+        if is_numeric(column):
+            column, counts = _null_numbers(column, rules.missing_values)
+            remarks.count_missing(name, counts)
+        if name in names["categories"]:
             column = to_text(column)
+        elif name in names["dates"] and is_text(column):
+            column, counts = null_markers(column, MISSING_NUMBERS, ignore_case=True)
+            remarks.count_missing(name, counts)
         table = table.set_column(position, name, _without_null_type(column))
     return table
 
@@ -179,6 +189,22 @@ def is_text(column: pyarrow.ChunkedArray) -> bool:
 
     is_string = types.is_string(column.type) or types.is_large_string(column.type)
     return is_string or types.is_string_view(column.type)
+
+
+def is_numeric(column: pyarrow.ChunkedArray) -> bool:
+    """Whether a column contains numbers."""
+    from pyarrow import types
+
+    kind = column.type
+    return types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+
+
+def are_dates(column: pyarrow.ChunkedArray) -> bool:
+    """Whether all entries of a column of text are dates or times in one format."""
+    from stablemiss.encoding.dates import DateFormat
+
+    entries = column.drop_null().unique()
+    return len(entries) > 0 and DateFormat.infer(map(str, entries.to_pylist())) is not None
 
 
 def to_text(column: pyarrow.ChunkedArray) -> pyarrow.ChunkedArray:
@@ -219,10 +245,10 @@ def _infer_type(
     lower = compute.utf8_lower(compute.utf8_trim_whitespace(column))
     if rules.is_untyped and set(lower.unique().to_pylist()) <= {"true", "false", None}:
         return compute.equal(lower, "true"), {}, None
+    markers, counts = null_markers(column, MISSING_NUMBERS, ignore_case=True)
     # Rounded, because 1 - 0.9 is slightly less than 0.1.
     if n_other >= round((1 - MIN_NUMERIC_SHARE) * n_entries, 6):
-        return column, {}, None
-    markers, counts = null_markers(column, MISSING_NUMBERS, ignore_case=True)
+        return (markers, counts, None) if counts and are_dates(markers) else (column, {}, None)
     other = _first_non_numeric(markers, numbers)
     return (numbers, counts, None) if other is None else (column, {}, other)
 
@@ -260,6 +286,22 @@ def _require_numbers(
             f"entries or leave them empty. If they are missing values, use --missing-value {entry!r}."
         )
     return numbers, counts
+
+
+def _null_numbers(
+    column: pyarrow.ChunkedArray, missing_values: Sequence[str]
+) -> tuple[pyarrow.ChunkedArray, dict[str, int]]:
+    """Replace numbers that mean "missing", such as -999, by null, and count them."""
+    import pyarrow
+    from pyarrow import compute
+
+    counts = {}
+    for entry in missing_values:
+        if is_number_text(entry, "."):
+            is_marker = compute.equal(column.cast(pyarrow.float64()), float(entry.replace(",", "")))
+            counts[entry] = compute.sum(is_marker).as_py() or 0
+            column = compute.if_else(is_marker, pyarrow.scalar(None, column.type), column)
+    return column, {entry: count for entry, count in counts.items() if count}
 
 
 def _first_non_numeric(text: pyarrow.ChunkedArray, numbers: pyarrow.ChunkedArray) -> str | None:

@@ -30,6 +30,7 @@ from stablemiss.cli.predict import (
     load_estimator,
 )
 from stablemiss.cli.training import check_column
+from stablemiss.text import count
 
 # Name of an error in the facts → its name in the table, and how it is written.
 COLUMNS = {
@@ -113,10 +114,8 @@ def render_evaluation(facts: dict[str, Any]) -> str:
     """
     overall = facts["overall"]
     is_classes = "log_loss" in overall
-    lines = [
-        f"{facts['method']} predicts {facts['target']!r} on {overall['n_rows']:,} rows of {facts['data']}.",
-        "",
-    ]
+    rows = count(overall["n_rows"], "row")
+    lines = [f"{facts['method']} predicts {facts['target']!r} on {rows} of {facts['data']}.", ""]
     if is_classes:
         lines += [
             f"Log loss   {overall['log_loss']:.4f} (always predicting the class frequencies of these rows: "
@@ -140,7 +139,9 @@ def render_evaluation(facts: dict[str, Any]) -> str:
     if facts["n_rows_without_target"]:
         unknown = facts["n_rows_of_unknown_classes"]
         reason = f" ({unknown:,} of them with a class that the model does not know)" if unknown else ""
-        lines.append(f"Left out   {facts['n_rows_without_target']:,} rows without a known target{reason}")
+        lines.append(
+            f"Left out   {count(facts['n_rows_without_target'], 'row')} without a known target{reason}"
+        )
     lines += [*facts["remarks"], "", *_missing_table(facts["by_missing_columns"])]
     return "\n".join(lines)
 

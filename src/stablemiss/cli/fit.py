@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
@@ -82,7 +85,7 @@ def fit(
 
     At the end it prints the error on validation rows, how each column was read, and what looks wrong.
     """
-    with plain_errors() as warnings:
+    with plain_errors() as shown:
         options = read_options(separator, decimal, encoding, file_format, missing_value)
         check_readable(data, options.format)
         check_can_write(model)
@@ -100,11 +103,22 @@ def fit(
             # Redirected to a file, a progress bar would leave only empty lines.
             verbose=sys.stderr.isatty(),
         )
-        estimator.fit(rows.features, rows.target, **rows.split)
+        with ignore_suspicious_data():
+            estimator.fit(rows.features, rows.target, **rows.split)
         estimator.target_name_ = target
         seconds = monotonic() - start
         estimator.save(model)
         interruption.message = f"Interrupted; {model} was written."
         facts = collect_facts(estimator, rows, choice, target)
-        facts |= {"seconds": round(seconds, 2), "model": str(model), "warnings": warnings.shown}
+        facts |= {"seconds": round(seconds, 2), "model": str(model), "warnings": shown.shown}
         typer.echo(json.dumps(facts, indent=2) if as_json else render_facts(facts, all_columns))
+
+
+@contextmanager
+def ignore_suspicious_data() -> Iterator[None]:
+    """Context manager without the warning about columns, because the report at the end says the same."""
+    from stablemiss import SuspiciousDataWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SuspiciousDataWarning)
+        yield

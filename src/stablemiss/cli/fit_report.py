@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
+import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from stablemiss.cli.models import MethodChoice
 from stablemiss.cli.training import TrainingRows
+from stablemiss.text import count
 
 if TYPE_CHECKING:
     from stablemiss.estimators.base import MissingEstimator
@@ -75,9 +78,14 @@ def render_facts(facts: Facts, all_columns: bool = False) -> str:
     lines.append("")
     lines += [f"Target      {facts['target']} {remark}" for remark in facts["target_remarks"]]
     if facts["n_rows_without_target"]:
-        lines.append(f"Dropped     {facts['n_rows_without_target']:,} rows without {facts['target']!r}")
+        lines.append(
+            f"Dropped     {count(facts['n_rows_without_target'], 'row')} without {facts['target']!r}"
+        )
     if facts["dialect"]:
         lines.append(f"File        {facts['dialect']}")
+    options = suggested_options(facts["columns"])
+    if options:
+        lines.append(f"Consider    {' '.join(options)}")
     lines.append(f"Validation  {validation_line(facts)}")
     lines.append(f"Model       {facts['model']}")
     return "\n".join(lines)
@@ -103,7 +111,7 @@ def validation_line(facts: Facts) -> str:
             f"not available, because {facts['method']} learns from all rows; use: stablemiss evaluate "
             f"{facts['model']} OTHER_ROWS"
         )
-    held_out = f"on {scores['n_rows']:,} rows held out"
+    held_out = f"on {count(scores['n_rows'], 'row')} held out"
     if facts["task"] == "regression":
         r2 = "" if scores["r2"] is None else f", R² {scores['r2']:.3f}"
         return (
@@ -115,6 +123,35 @@ def validation_line(facts: Facts) -> str:
         f"{scores['log_loss_constant']:.4f}), accuracy {scores['accuracy']:.1%} (always the most frequent "
         f"class: {scores['accuracy_constant']:.1%}), {held_out}"
     )
+
+
+def suggested_options(columns: list[Facts]) -> list[str]:
+    """Options of `fit` that follow from remarks on columns.
+
+    Parameters
+    ----------
+    columns : list of dict
+        From `collect_facts`.
+
+    Examples
+    --------
+    >>> remarks = ["-999 in 3 rows may mean missing (others are 0 to 5)"]
+    >>> suggested_options([{"name": "size", "read_as": "number", "remarks": remarks}])
+    ['--missing-value -999']
+    """
+    used = [column for column in columns if column["read_as"] != "ignored"]
+    identifiers = [
+        f"--ignore {shlex.quote(column['name'])}"
+        for column in used
+        if any("identifier" in remark for remark in column["remarks"])
+    ]
+    codes = [
+        f"--missing-value {match[1]}"
+        for column in used
+        for remark in column["remarks"]
+        if (match := re.match(r"(\S+) in [\d,]+ rows? may mean missing", remark))
+    ]
+    return list(dict.fromkeys([*identifiers, *codes]))
 
 
 def show_number(number: float) -> str:
@@ -169,8 +206,8 @@ def _headline(facts: Facts) -> str:
         method += f" (budget {facts['params']['budget']})"
     return (
         f"Fitted {method} in {facts['seconds']:.1f} s: {facts['task']} of {facts['target']!r} from "
-        f"{facts['n_columns']:,} columns and {facts['n_rows']:,} rows, {facts['missing_share']:.1%} of the "
-        "values missing."
+        f"{count(facts['n_columns'], 'column')} and {count(facts['n_rows'], 'row')}, "
+        f"{facts['missing_share']:.1%} of the values missing."
     )
 
 
@@ -183,7 +220,7 @@ def _used_columns(estimator: MissingEstimator, rows: TrainingRows) -> list[Facts
             "n_missing": column.n_missing,
             "remarks": [*rows.remarks.of_column(column.name), *column.remarks],
         }
-        for column in _column_report(estimator, rows)
+        for column in estimator.column_report_
     ]
 
 
@@ -204,7 +241,8 @@ def _column_lines(columns: list[Facts], n_rows: int, limit: int | None) -> list[
     cells = [
         [
             column["name"],
-            KINDS[column["read_as"]] + (f", {column['n_levels']:,} levels" if column["n_levels"] else ""),
+            KINDS[column["read_as"]]
+            + (f", {count(column['n_levels'], 'level')}" if column["n_levels"] else ""),
             "" if column["n_missing"] is None else f"{column['n_missing'] / n_rows:.1%}",
             "; ".join(column["remarks"]),
         ]
@@ -218,22 +256,3 @@ def _column_lines(columns: list[Facts], n_rows: int, limit: int | None) -> list[
 def _finite(score: float) -> float | None:
     """JSON has no NaN."""
     return score if math.isfinite(score) else None
-
-
-def _column_report(estimator: Any, rows: TrainingRows) -> list[Any]:
-    if hasattr(estimator, "column_report_"):
-        return estimator.column_report_
-    from types import SimpleNamespace
-
-    encoder = estimator.encoder_
-    kinds = {"numbers": "number", "categories": "category", "dates": "date", "never observed": "ignored"}
-    return [
-        SimpleNamespace(
-            name=name,
-            kind=kinds[kind],
-            n_levels=len(encoder._categories[j].categories) if kind == "categories" else None,
-            n_missing=rows.features.column(name).null_count,
-            remarks=(),
-        )
-        for j, (name, kind) in enumerate(zip(encoder.names, encoder.kinds, strict=True))
-    ]

@@ -29,8 +29,7 @@ class Batch(NamedTuple):
     features : pyarrow.Table
         The columns that the model was fitted with, with the types that they had in training.
     n_missing : (n,)
-        Number of columns of the model that are missing in each row, without those that were never observed in
-        training.
+        Number of columns that are missing in each row, without those that the model ignores.
     target : (n,) float64 or None
         The target, or the position of the class in `classes_`; NaN where it is missing or an unknown class.
         None if the file does not have it.
@@ -83,24 +82,22 @@ class NewRows:
                 f"{source.name} has none of the columns that the model was fitted with: {', '.join(names)}."
             )
         kind_of = dict(zip(names, kinds, strict=False))
-        self._numeric, self._categorical, self._dates = (
-            [name for name in self._features if kind_of.get(name) == kind]
+        self._names = {
+            kind: [name for name in self._features if kind_of.get(name) == kind]
             for kind in ("numbers", "categories", "dates")
-        )
-        self._n_observed = sum(kind != "never observed" for kind in kinds)
+        }
+        self._n_used = sum(kind in self._names for kind in kinds)
 
     def batches(self) -> Iterator[Batch]:
         """The rows in batches. They can be read once."""
         import numpy
 
         for table in self.source.batches():
-            features = to_training_types(
-                table.select(self._features), self._numeric, self._categorical, self._rules, self.remarks
-            )
-            # Columns that were never observed in training do not count.
-            observed = [*self._numeric, *self._categorical, *self._dates]
-            n_missing = numpy.full(table.num_rows, float(self._n_observed - len(observed)))
-            for name in observed:
+            features = to_training_types(table.select(self._features), self._names, self._rules, self.remarks)
+            # Columns that the model ignores do not count.
+            used = [name for names in self._names.values() for name in names]
+            n_missing = numpy.full(table.num_rows, float(self._n_used - len(used)))
+            for name in used:
                 n_missing += features.column(name).is_null(nan_is_null=True).to_numpy()
             target = None if self.target is None else self._read_target(table.column(self.target))
             yield Batch(table, features, n_missing, target)

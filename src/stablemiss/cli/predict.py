@@ -23,6 +23,7 @@ from stablemiss.cli.options import (
     read_options,
 )
 from stablemiss.cli.training import check_column
+from stablemiss.text import count
 
 if TYPE_CHECKING:
     from stablemiss.cli.new_rows import NewRows
@@ -149,7 +150,10 @@ def predict(
             with open_output(output, options.format, rows.source.dialect) as write:
                 n_rows, scores = write_predictions(rows, estimator, wanted, kept, write, warnings)
         interruption.message = f"Interrupted; {output} was written."
-        for line in [*rows.remarks.lines(), f"Wrote {n_rows:,} predictions to {show_path(output, True)}."]:
+        for line in [
+            *rows.remarks.lines(),
+            f"Wrote {count(n_rows, 'prediction')} to {show_path(output, True)}.",
+        ]:
             typer.echo(line, err=output == STANDARD)
         if scores.n_rows:
             typer.echo(error_line(scores, rows.target), err=output == STANDARD)
@@ -240,7 +244,7 @@ def check_names(kept: list[str], predicted: list[str]) -> None:
 def error_line(scores: Scores, target: str | None) -> str:
     """The error of the rows with a target."""
     facts = scores.overall()
-    rows = f"on the {facts['n_rows']:,} rows with {target!r}"
+    rows = f"on {count(facts['n_rows'], 'row')} with {target!r}"
     coverage = "" if facts["coverage"] is None else f", coverage {facts['coverage']:.1%}"
     if "rmse" in facts:
         r2 = "" if facts["r2"] is None else f", R² {facts['r2']:.3f}"

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stablemiss.cli.columns import Remarks, TextRules, infer_types, is_text
+from stablemiss.cli.columns import Remarks, TextRules, are_dates, infer_types, is_numeric, is_text
 from stablemiss.cli.dialect import Dialect
 from stablemiss.cli.entries import MISSING
 from stablemiss.cli.formats import Format, format_of, show_path
 from stablemiss.cli.reading import ReadOptions, read_table
-from stablemiss.text import first_date_entry
 
 if TYPE_CHECKING:
     import pyarrow
@@ -135,9 +134,9 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
         raise ValueError(f"{rules.name} has no columns left to predict {roles.target!r} from.")
     table, remarks = infer_types(table.select(used), rules, roles.category, roles.target, roles.classify)
     table, n_dropped = drop_missing_target(table, roles.target, rules.name)
-    is_numeric, target = to_target(table.column(roles.target), roles.target, rules.name)
-    classify = not is_numeric if roles.classify is None else roles.classify
-    if not classify and not is_numeric:
+    has_numbers, target = to_target(table.column(roles.target), roles.target, rules.name)
+    classify = not has_numbers if roles.classify is None else roles.classify
+    if not classify and not has_numbers:
         raise ValueError(
             f"Column {roles.target!r} in {rules.name} is not numeric, so regression is not possible; use "
             "--classify."
@@ -149,7 +148,7 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
         unused[roles.groups] = "--groups"
         split["groups"] = table.column(roles.groups).to_numpy()
     if roles.time is not None:
-        split["time"] = table.column(roles.time).to_numpy()
+        split["time"] = to_time(table.column(roles.time))
     return TrainingRows(table.select(features), target, classify, n_dropped, unused, remarks, dialect, split)
 
 
@@ -196,19 +195,31 @@ def to_target(column: pyarrow.ChunkedArray, name: str, path: str) -> tuple[bool,
 
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    date = first_date_entry(column.unique().to_pylist()) if is_text(column) else None
-    if types.is_temporal(column.type) or types.is_nested(column.type) or date is not None:
-        example = date or column[0]
+    has_dates = types.is_temporal(column.type) or (is_text(column) and are_dates(column))
+    if has_dates or types.is_nested(column.type):
         raise ValueError(
-            f"The target must be numeric, text or boolean; column {name!r} in {path} contains {example}. "
+            f"The target must be numeric, text or boolean; column {name!r} in {path} contains {column[0]}. "
             "Convert it to a number, such as the days since a fixed date."
         )
-    is_numeric = (
-        types.is_integer(column.type) or types.is_floating(column.type) or types.is_decimal(column.type)
-    )
     if types.is_decimal(column.type):
         column = column.cast("float64")
-    return is_numeric, numpy.asarray(column.to_pylist())
+    return is_numeric(column), numpy.asarray(column.to_pylist())
+
+
+def to_time(column: pyarrow.ChunkedArray) -> NDArray[Any]:
+    """Times by which rows can be sorted: numbers, or dates, which may be written as text.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> to_time(pyarrow.chunked_array([["31.12.2023", "01.01.2024"]])).astype("M8[D]").tolist()
+    [datetime.date(2023, 12, 31), datetime.date(2024, 1, 1)]
+    """
+    from stablemiss.encoding.dates import DateFormat
+
+    values = column.to_numpy()
+    text_format = DateFormat.infer(column.drop_null().unique().to_pylist()) if is_text(column) else None
+    return values if text_format is None else text_format.parse_column(values)[0]
 
 
 def remark_on_target(target: NDArray[Any], roles: Roles, classify: bool, remarks: Remarks) -> None:
