@@ -274,7 +274,7 @@ def test_progress_is_shown_only_if_verbose(capfd, monkeypatch):
     MissingRegressor(method="boosting").fit(X, y)
     assert (shown, capfd.readouterr()) == ([], ("", ""))
     MissingRegressor(method=Boosting(n_trees=5), verbose=True).fit(X, y)
-    assert shown == ["boosting"]
+    assert shown == ["boosted trees"]
 
 
 def test_predicting_or_saving_before_fit_raises(tmp_path):
