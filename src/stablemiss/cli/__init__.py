@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 
 def main() -> None:
@@ -11,12 +10,16 @@ def main() -> None:
     # By default OpenMP threads wait actively, which makes boosting ten times slower if other programs use the
     # same cores. Passive waiting costs almost nothing. It must be set before OpenMP is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    try:
-        from stablemiss.cli.interrupts import watch_interrupts
+    from stablemiss.cli.interrupts import EXIT_CODE, end_process, watch_interrupts
 
-        watch_interrupts()
+    watch_interrupts()
+    try:
         from stablemiss.cli.app import app
+
+        app()
     except KeyboardInterrupt:
-        sys.stderr.write("\nInterrupted; nothing was written.\n")
-        sys.exit(130)
-    app()
+        end_process()
+    except SystemExit as end:
+        if end.code == EXIT_CODE:
+            end_process()
+        raise

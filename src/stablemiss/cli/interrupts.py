@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 EXIT_CODE = 130
 NOTHING_WRITTEN = "Interrupted; nothing was written."
 # Seconds after Ctrl-C after which the process is ended even if compiled code is still running.
-GRACE_SECONDS = 2.0
+GRACE_SECONDS = 1.0
 
 
 @dataclass
@@ -67,16 +68,21 @@ def watch_interrupts() -> None:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    threading.Thread(target=_end_process, args=(reader,), daemon=True).start()
+    threading.Thread(target=_wait_for_interrupt, args=(reader,), daemon=True).start()
 
 
-def _end_process(reader: int) -> None:
-    while os.read(reader, 1) != bytes([signal.SIGINT]):
-        pass
-    # Returns early at the second Ctrl-C.
-    select.select([reader], [], [], GRACE_SECONDS)
+def end_process() -> NoReturn:
+    """End the process at once, without waiting for other threads."""
     for path in interruption.unfinished:
         path.unlink(missing_ok=True)
     if not interruption.is_reported:
         os.write(2, f"{interruption.text()}\n".encode())
     os._exit(EXIT_CODE)
+
+
+def _wait_for_interrupt(reader: int) -> None:
+    while os.read(reader, 1) != bytes([signal.SIGINT]):
+        pass
+    # Returns early at the second Ctrl-C.
+    select.select([reader], [], [], GRACE_SECONDS)
+    end_process()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from stablemiss.cli.dialect import Dialect
 from stablemiss.cli.formats import STANDARD, Format, format_of
+from stablemiss.cli.interrupts import removed_if_interrupted
 from stablemiss.writing import atomic_write
 
 if TYPE_CHECKING:
@@ -113,7 +114,11 @@ def _open_bytes(path: Path) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with atomic_write(path) as unfinished, unfinished.open("wb") as stream:
+    with (
+        atomic_write(path) as unfinished,
+        removed_if_interrupted(unfinished),
+        unfinished.open("wb") as stream,
+    ):
         if path.name.lower().endswith(".gz"):
             with gzip.GzipFile("", "wb", fileobj=stream) as compressed:
                 yield compressed  # type: ignore[misc]
