@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.cli.fit_report import show_number, table_lines
+from stablemiss.cli.fit_report import show_number, show_r2, table_lines
 from stablemiss.cli.formats import check_readable
 from stablemiss.cli.options import (
     AsJson,
@@ -36,7 +36,7 @@ from stablemiss.text import count
 COLUMNS = {
     "rmse": ("RMSE", show_number),
     "mae": ("MAE", show_number),
-    "r2": ("R²", "{:.3f}".format),
+    "r2": ("R²", show_r2),
     "log_loss": ("Log loss", "{:.4f}".format),
     "accuracy": ("Accuracy", "{:.1%}".format),
     "brier": ("Brier", "{:.4f}".format),
@@ -131,7 +131,7 @@ def render_evaluation(facts: dict[str, Any]) -> str:
             f"MAE        {show_number(overall['mae'])}",
         ]
         if overall["r2"] is not None:
-            lines.append(f"R²         {overall['r2']:.3f}")
+            lines.append(f"R²         {show_r2(overall['r2'])}")
     if overall["coverage"] is not None:
         size, nominal = show_number(overall["mean_size"]), f"{facts['nominal_coverage']:.0%}"
         what = f"sets, with {size} classes on average" if is_classes else f"intervals, of mean width {size}"

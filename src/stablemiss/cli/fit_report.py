@@ -113,7 +113,7 @@ def validation_line(facts: Facts) -> str:
         )
     held_out = f"on {count(scores['n_rows'], 'row')} held out"
     if facts["task"] == "regression":
-        r2 = "" if scores["r2"] is None else f", R² {scores['r2']:.3f}"
+        r2 = "" if scores["r2"] is None else f", R² {show_r2(scores['r2'])}"
         return (
             f"RMSE {show_number(scores['rmse'])} (always predicting the mean: "
             f"{show_number(scores['rmse_constant'])}){r2}, {held_out}"
@@ -169,6 +169,17 @@ def show_number(number: float) -> str:
         return f"{number:.4g}"
     text = f"{number:,.{max(digits, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def show_r2(r2: float) -> str:
+    """R² with three digits, never as -0.000.
+
+    Examples
+    --------
+    >>> show_r2(0.8874), show_r2(-0.0001)
+    ('0.887', '0.000')
+    """
+    return f"{round(r2, 3) + 0.0:.3f}"
 
 
 def table_lines(header: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[int] = ()) -> list[str]:

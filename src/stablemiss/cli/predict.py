@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stablemiss.cli.errors import Warnings, plain_errors
-from stablemiss.cli.fit_report import show_number
+from stablemiss.cli.fit_report import show_number, show_r2
 from stablemiss.cli.formats import STANDARD, check_readable, check_writable, show_path
 from stablemiss.cli.interrupts import interruption
 from stablemiss.cli.options import (
@@ -247,6 +247,6 @@ def error_line(scores: Scores, target: str | None) -> str:
     rows = f"on {count(facts['n_rows'], 'row')} with {target!r}"
     coverage = "" if facts["coverage"] is None else f", coverage {facts['coverage']:.1%}"
     if "rmse" in facts:
-        r2 = "" if facts["r2"] is None else f", R² {facts['r2']:.3f}"
+        r2 = "" if facts["r2"] is None else f", R² {show_r2(facts['r2'])}"
         return f"RMSE {show_number(facts['rmse'])}{r2}{coverage} {rows}."
     return f"Log loss {facts['log_loss']:.4f}, accuracy {facts['accuracy']:.1%}{coverage} {rows}."
