@@ -8,9 +8,8 @@ is computed from rows with a similar number of missing columns.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +18,9 @@ from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.seeding import Rng
 from stablemiss.stored import check_stored, stored_array, stored_list
 from stablemiss.tasks import Classification, Task
+
+if TYPE_CHECKING:
+    import lightgbm
 
 # Maximum number of calibration rows, counting masked copies; it bounds time and file size for long tables.
 MAX_ROWS = 25_000
@@ -297,6 +299,9 @@ def _fit_error_size(
     errors: Floats, features: Floats, weight: Floats, fold: NDArray[np.int64]
 ) -> tuple[list[list[str]], Floats]:
     """Fit trees for each output; return them and out-of-fold predictions (k, n) of the size of the errors."""
+    # Imported late, so that the estimators can be imported quickly.
+    import lightgbm
+
     models: list[list[str]] = []
     expected = np.empty_like(errors)
     for output, error in enumerate(errors):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -33,6 +32,9 @@ def feature_importance(train: MaskedData, task: Task, rng: Rng) -> Floats:
     --------
     univariate_importance : Importance of each column on its own.
     """
+    # Imported late, so that the estimators can be imported quickly.
+    import lightgbm
+
     n_rows = min(len(train), MAX_ROWS)
     rows = train.rows(np.sort(rng.permutation(len(train))[:n_rows]))
     is_classes = isinstance(task, Classification)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.stored import check_stored
+
+if TYPE_CHECKING:
+    import lightgbm
 
 # What LightGBM writes before the trees, one line each, and at the end "tree_sizes".
 HEADER_KEYS = [
@@ -83,6 +86,7 @@ def load_booster(text: str, n_features: int, objective: str) -> lightgbm.Booster
 
     Examples
     --------
+    >>> import lightgbm
     >>> data = lightgbm.Dataset(np.arange(100.0)[:, None], np.arange(100) >= 50)
     >>> text = lightgbm.train({"num_leaves": 2, "verbosity": -1}, data, num_boost_round=1).model_to_string()
     >>> load_booster(text, n_features=1, objective="regression").predict([[0.0], [99.0]]).round(2).tolist()
@@ -100,6 +104,9 @@ def load_booster(text: str, n_features: int, objective: str) -> lightgbm.Booster
     _check(len(matches) > 0 and len(matches) % n_scores == 0, f"there are {len(matches)} trees")
     fields = dict(zip(TREE.groupindex, zip(*map(re.Match.groups, matches), strict=True), strict=True))
     _check_trees(fields, n_features)
+    # Imported late, so that the estimators can be imported quickly.
+    import lightgbm
+
     return lightgbm.Booster(model_str=_write(fields, n_features, n_scores))
 
 

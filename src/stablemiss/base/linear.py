@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
@@ -157,6 +156,8 @@ def logistic_regression(
     --------
     least_squares : The same for numeric targets.
     """
+    from sklearn.linear_model import LogisticRegression
+
     coefficients = np.zeros((inputs.shape[1], n_classes))
     intercept = np.full(n_classes, ABSENT_CLASS_LOG_ODDS)
     present = np.unique(target)

@@ -13,22 +13,20 @@ import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
 
 from stablemiss.checks import check_choice, check_integer, check_number, check_widths
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.permuting import draw_orders, resample_by_weight
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.seeding import Rng, check_rng, draw_seed
+
+if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier
 
 Classifier = Literal["mlp", "logistic"]
 # The number of rows is divided by this to get the number held out for early stopping of the network.
@@ -156,6 +154,11 @@ class RatioDecorrelator:
         """A scikit-learn classifier fitted to separate original (1) from permuted (0) rows."""
         if self.classifier == "mlp":
             return self._fit_network(rows, is_original, rng)
+        # Imported late, because only this decorrelator needs it.
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import PolynomialFeatures
+
         model = make_pipeline(PolynomialFeatures(2, include_bias=False), LogisticRegression(max_iter=1000))
         with warnings.catch_warnings():
             # The estimated ratio is useful even if the fit has not fully converged.
@@ -163,6 +166,8 @@ class RatioDecorrelator:
             return model.fit(rows, is_original)
 
     def _fit_network(self, rows: Floats, is_original: NDArray[np.int64], rng: Rng) -> MLPClassifier:
+        from sklearn.neural_network import MLPClassifier
+
         # DEVIATION: stopped by the log-loss of held-out rows, because 500 epochs on the same rows overfit.
         # scikit-learn's early stopping uses the accuracy, but the weights need calibrated probabilities.
         order = rng.permutation(len(rows))
@@ -191,4 +196,6 @@ def _folds(n: int, n_folds: int, rng: Rng) -> list[tuple[NDArray, NDArray]]:
     n_folds = min(n_folds, n)
     if n_folds == 1:
         return [(np.arange(n), np.arange(n))]
+    from sklearn.model_selection import KFold
+
     return list(KFold(n_folds, shuffle=True, random_state=draw_seed(rng)).split(np.empty(n)))

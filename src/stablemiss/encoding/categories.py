@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold
-from sklearn.preprocessing import TargetEncoder
 
 from stablemiss.data import Floats
 from stablemiss.seeding import Rng, draw_seed
@@ -106,6 +104,10 @@ def fit_target_encoding(
     --------
     CategoryEncoder.one_hot : Encoding of columns with few categories.
     """
+    # Imported late, because few tables need it.
+    from sklearn.model_selection import KFold
+    from sklearn.preprocessing import TargetEncoder
+
     all_codes = CategoryEncoder(categories, np.zeros((len(categories), 1))).codes(column)
     observed = np.flatnonzero(all_codes < len(categories))
     codes, outputs = all_codes[observed, None].astype(np.float64), outputs[observed]

@@ -7,7 +7,6 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import accuracy_score, log_loss, r2_score, root_mean_squared_error
 
 from stablemiss.base.method import Predictor
 from stablemiss.checks import check_number
@@ -144,6 +143,9 @@ def validation_scores(
     --------
     choose_validation_rows : Chooses these rows.
     """
+    # Imported late, so that the estimators can be imported quickly.
+    from sklearn.metrics import accuracy_score, log_loss, r2_score
+
     outputs, weight = predictor.predict(valid.values, valid.mask), valid.weight
     scores: dict[str, float] = {"n_rows": len(valid)}
     if isinstance(task, Classification):
@@ -175,6 +177,8 @@ def validation_scores(
 
 def _rmse(target: NDArray, prediction: NDArray, weight: NDArray) -> float:
     """Root mean squared error over all outputs."""
+    from sklearn.metrics import root_mean_squared_error
+
     per_output = root_mean_squared_error(target, prediction, sample_weight=weight, multioutput="raw_values")
     return float(np.sqrt(np.mean(per_output**2)))
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import lightgbm
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +18,9 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.stored import stored_list
 from stablemiss.tasks import Classification, Task
+
+if TYPE_CHECKING:
+    import lightgbm
 
 # Tables with fewer cells use one thread. More threads save little time there, and on a busy machine they can
 # wait for each other a hundred times as long as they compute.
@@ -285,6 +287,9 @@ def boost(
     description : str, default="boosted trees"
         Name of the task in progress reports.
     """
+    # Imported late, so that the estimators can be imported quickly.
+    import lightgbm
+
     train_set = lightgbm.Dataset(
         train.table, train.target, weight=train.weight, init_score=train.init_score, params=params
     )

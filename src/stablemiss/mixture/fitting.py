@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from stablemiss.mixture.conditional import GaussianMixture
@@ -176,6 +175,8 @@ class MixtureFit:
         means and covariances of small random sets of rows. These differ by chance, and EM amplifies the
         differences, which finds components with equal means and different covariances.
         """
+        from sklearn.cluster import KMeans
+
         d = self.train.values.shape[1]
         subset = self.train
         if len(subset) > 80 * d + 1024:
