@@ -311,3 +311,32 @@ def test_an_error_in_a_late_batch_leaves_no_output(error_of, model, tmp_path, mo
     (tmp_path / "new.csv").write_text("size,kind\n" + "1,flat\n" * 25 + "huge,flat\n")
     error_of("predict", model, "new.csv", "--output", "out.csv")
     assert not [path for path in tmp_path.iterdir() if "out" in path.name or "unfinished" in path.name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["new.csv", "new.parquet"])
+def test_memory_does_not_grow_with_the_number_of_rows(model, tmp_path, name):
+    program = (
+        "from stablemiss.cli import main\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    from stablemiss.results.provenance import peak_memory\n"
+        "    print(peak_memory())\n"
+    )
+    peaks = []
+    for n_rows in (100_000, 1_000_000):
+        sizes = np.random.default_rng(0).normal(size=n_rows)
+        text = np.full(n_rows, "flat " + "x" * 40)
+        write_table(pyarrow.table({"size": sizes, "kind": text, "note": text}), tmp_path / name)
+        arguments = ["predict", model, name, "--keep", "note", "--output", f"out-{name}"]
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            check=True,
+        )
+        peaks.append(int(done.stdout.splitlines()[-1]) / 2**20)
+    # The larger table needs 100 MiB more than the smaller one.
+    assert peaks[1] < peaks[0] + 50
