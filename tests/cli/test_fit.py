@@ -55,7 +55,7 @@ def test_invalid_json_for_hyper_parameters_gives_an_error(error_of, houses, tmp_
     ("params", "fact"),
     [
         ('{"device": "gpu"}', "gpu"),
-        ('{"learning_rate": 1e9}', "diverged"),
+        ('{"learning_rate": 1e9}', "at most 1"),
         ('{"hidden": [-3]}', "[-3]"),
         ('{"hidden": 16}', "16"),
         ('{"batch_size": 2.5}', "2.5"),
@@ -65,7 +65,7 @@ def test_invalid_hyper_parameters_give_an_error(error_of, houses, params, fact):
     command = ("fit", houses, "--target", "price", "--ignore", "expensive", "--method", "p_bigan", "--params")
     error = error_of(*command, params)
     assert fact in error
-    assert fact == "diverged" or next(iter(json.loads(params))) in error
+    assert next(iter(json.loads(params))) in error
 
 
 def test_help_mentions_the_list_of_methods(run):
