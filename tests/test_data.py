@@ -4,7 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stablemiss.data import MaskedData, centre_and_scale, is_missing, to_table, zero_where_missing
+from stablemiss.data import (
+    MaskedData,
+    centre_and_scale,
+    is_missing,
+    scale_to_one,
+    to_numbers,
+    to_table,
+    zero_where_missing,
+)
 
 
 def make_data(n=6, d=3, seed=0):
@@ -87,3 +95,35 @@ def test_masked_data_is_compared_by_identity():
     data = make_data()
     assert data == data
     assert data != make_data()
+
+
+@pytest.mark.parametrize("power", [-1000, 0, 3, 900])
+def test_weights_are_scaled_by_a_power_of_two(power):
+    """Exactly, so that the scale of the weights never changes a result."""
+    weight = np.array([0.3, 0.7, 1.9])
+    np.testing.assert_array_equal(scale_to_one(np.ldexp(weight, power)), weight / 2)
+    data, scaled = (
+        MaskedData.of(np.ones((3, 1)), np.ones((3, 1)), None, w) for w in (weight, np.ldexp(weight, power))
+    )
+    np.testing.assert_array_equal(data.weight, scaled.weight)
+    assert data.weight.mean() == pytest.approx(1.0)
+
+
+def test_complete_columns_are_standardised_under_the_weights():
+    columns = np.array([[1.0, 5.0], [3.0, 5.0], [9.0, 5.0]])
+    data = MaskedData.of_complete(columns, weight=np.array([1e308, 1e308, 0.0]), groups=[4, 7])
+    np.testing.assert_allclose(data.values, [[-1.0, 0.0], [1.0, 0.0], [7.0, 0.0]])
+    assert data.mask.all()
+    assert data.groups.tolist() == [4, 7]
+
+
+def test_a_table_without_rows_can_be_refused():
+    empty = MaskedData.of(np.ones((0, 2)), np.ones((0, 2)))
+    with pytest.raises(ValueError, match="at least one row"):
+        empty.check_has_rows()
+
+
+@pytest.mark.parametrize("array", ["a", ["a"], [[1.0], [1.0, 2.0]], object(), [10**400]])
+def test_what_is_no_array_of_numbers_raises(array):
+    with pytest.raises(ValueError, match="weight must be an array of numbers; got"):
+        to_numbers("weight", array)

@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 
-from stablemiss.seeding import draw_seed, to_rng
+from stablemiss.seeding import check_rng, draw_seed, to_rng
 
 
 def test_an_int_gives_the_same_numbers_and_a_generator_is_returned_unchanged():
@@ -16,3 +17,16 @@ def test_equal_random_states_give_equal_generators():
 
 def test_none_gives_a_different_generator_each_time():
     assert draw_seed(to_rng(None)) != draw_seed(to_rng(None))
+
+
+@pytest.mark.parametrize("random_state", ["a", -1, 1.5, True, [], {}, b"x"])
+def test_other_random_states_raise(random_state):
+    with pytest.raises(ValueError, match=r"random_state must be None, an integer .*got"):
+        to_rng(random_state)
+
+
+@pytest.mark.parametrize("rng", [None, 0, np.random.RandomState(0)])
+def test_only_generators_pass_as_rng(rng):
+    check_rng(np.random.default_rng(0))
+    with pytest.raises(TypeError, match=r"rng must be a numpy Generator.*got"):
+        check_rng(rng)

@@ -104,19 +104,3 @@ def test_dependence_within_a_group_is_ignored():
         train, valid = data.rows(np.arange(1600)), data.rows(np.arange(1600, 2000))
         spread[name] = method.fit(train, valid, task, to_rng(0), NullProgress()).weighting.weight.std()
     assert spread["grouped"] < 1e-6 < 0.1 < spread["separate"]
-
-
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        (StableMiss(decorrelate="all"), "decorrelate must be 'none', .* got 'all'"),
-        (StableMiss(decorrelate="full", strength=-1), "strength must be .* at least 0; got -1"),
-        (StableMiss(decorrelate="none", form="other"), "form must be 'weighted' or 'paper'; got 'other'"),
-        (StableMissPlus(strength=-1), "strength must be .* at least 0; got -1"),
-        (StableMissPlus(n_directions=0), "n_directions must be an integer from 1.*got 0"),
-        (StableMissPlus(n_directions=2.5), "n_directions must be an integer.*got 2.5"),
-    ],
-)
-def test_invalid_parameters_raise(method, message):
-    with pytest.raises(ValueError, match=message):
-        fit(method, *draw(0, n=50))

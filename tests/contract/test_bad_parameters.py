@@ -23,7 +23,7 @@ COUNT = [None, "a", 0, 1.5]
 RATE = [None, "a", -1, 0, 1e300, np.nan]
 NETWORK = {
     "learning_rate": RATE,
-    "weight_decay": [None, -1],
+    "weight_decay": [None, -1, 1e6],
     "batch_size": COUNT,
     "max_epochs": COUNT,
     "patience": COUNT,
@@ -64,7 +64,7 @@ METHOD_PARAMETERS = {
         "encoder": WIDTHS,
         "decoder": WIDTHS,
         "noise": [0, "a", np.inf],
-        "label_noise": [0],
+        "label_noise": [0, 1e-13],
         "drop": [None, -0.1, 1.5],
         "n_draws": COUNT,
         "weight_decay": ["a"],

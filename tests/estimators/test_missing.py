@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -93,6 +93,48 @@ def test_grid_search_over_params():
     grid = {"params": [None, {"ridge": 1e3}]}
     search = GridSearchCV(MissingRegressor("ols", random_state=0), grid, cv=3).fit(X, y)
     assert search.best_params_ == {"params": None}
+
+
+def test_single_hyper_parameters_are_searched_as_items_of_params():
+    X, y = draw()
+    params = {"n_trees": 20}
+    model = MissingRegressor("boosting", params=params, random_state=0)
+    grid = {"params__n_leaves": [2, 16]}
+    for search in (GridSearchCV(model, grid, cv=3), RandomizedSearchCV(model, grid, n_iter=2, cv=3)):
+        search.fit(X, y)
+        assert search.best_params_ == {"params__n_leaves": 16}
+        assert search.best_estimator_.params == {"n_trees": 20, "n_leaves": 16}
+        assert search.best_estimator_.method_.get_params()["n_leaves"] == 16
+    assert model.params is params
+    assert params == {"n_trees": 20}
+
+
+def test_single_hyper_parameters_are_searched_inside_a_pipeline():
+    X, y = draw()
+    pipeline = make_pipeline(StandardScaler(), MissingRegressor("ols"))
+    search = GridSearchCV(pipeline, {"missingregressor__params__ridge": [1e3, 1e-6]}, cv=3).fit(X, y)
+    assert search.best_params_ == {"missingregressor__params__ridge": 1e-6}
+    assert search.best_estimator_[-1].params == {"ridge": 1e-6}
+
+
+def test_set_params_changes_single_items_of_params():
+    model = MissingRegressor("boosting").set_params(params__n_leaves=4)
+    assert model.params == {"n_leaves": 4}
+    model.set_params(params__n_trees=9, params__n_leaves=5)
+    assert model.params == {"n_leaves": 5, "n_trees": 9}
+    # Items are applied after the whole dictionary and after the method, in any order of the arguments.
+    model.set_params(params__ridge=2.0, params={"inputs": "mask"}, method="ols", verbose=True)
+    assert model.params == {"inputs": "mask", "ridge": 2.0}
+    assert model.verbose
+    copy = clone(model)
+    assert copy.params == model.params
+    assert copy.set_params(**model.get_params()).get_params() == model.get_params()
+
+
+def test_a_search_over_unknown_hyper_parameters_fails_before_the_first_fit():
+    X, y = draw()
+    with pytest.raises(ValueError, match=r"'boosting' has no hyper-parameter 'depth'.*'n_leaves'"):
+        GridSearchCV(MissingRegressor("boosting"), {"params__depth": [3, 6]}, cv=3).fit(X, y)
 
 
 def test_params_that_do_not_fit_the_method_raise():

@@ -103,17 +103,3 @@ def test_trees_after_the_best_round_are_dropped():
     predictor, _ = fit(Boosting(patience=30), values, np.ones((300, 3), dtype=bool), y)
     n_trees = [text.count("\nTree=") for text in predictor.models]
     assert max(n_trees) < 30
-
-
-@pytest.mark.parametrize(
-    ("wrong", "reason"),
-    [
-        ({"masked_copies": -1}, "masked_copies must be at least 0.*got -1"),
-        ({"n_trees": 2.5}, "n_trees must be an integer.*got 2.5"),
-        ({"n_leaves": 1}, "n_leaves must be at least 2.*got 1"),
-    ],
-)
-def test_invalid_parameters_raise(wrong, reason):
-    values, mask, y = draw(0, n=50)
-    with pytest.raises(ValueError, match=reason):
-        fit(Boosting(**wrong), values, mask, y)

@@ -62,17 +62,6 @@ def test_edges_are_ascending_and_scores_follow_the_ranks():
     assert abs(scores[0][8]) < 0.01
 
 
-def test_invalid_parameters_raise():
-    values, mask, y = draw(0, n=50)
-    for setting, reason in [
-        ({"width": 0}, "width must be at least 1; got 0"),
-        ({"width": 2.5}, "width must be an integer.*got 2.5"),
-        ({"fill": -1}, "fill must be at least 0.*got -1"),
-    ]:
-        with pytest.raises(ValueError, match=reason):
-            fit(ColumnNet(**setting), values, mask, y)
-
-
 def make_network(d=3, n_pieces=4, **settings):
     torch.manual_seed(0)
     edges = torch.linspace(-2, 2, n_pieces + 1).expand(d, -1)

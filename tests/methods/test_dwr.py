@@ -95,22 +95,6 @@ def test_powers_become_uncorrelated_with_a_higher_order():
     assert squares[1] < 0.05
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"order": 0}, "order must be at least 1.*got 0"),
-        ({"max_steps": 2.5}, "max_steps must be an integer.*got 2.5"),
-        ({"ridge": -1.0}, "ridge must be at least 0.*got -1.0"),
-        ({"ridge": np.nan}, "ridge must be a finite number.*got nan"),
-        ({"ridge": np.inf}, "ridge must be a finite number.*got inf"),
-    ],
-)
-def test_invalid_parameters_raise(params, message):
-    _, values, mask = draw(0, n=20)
-    with pytest.raises(ValueError, match=message):
-        fit(DWR(**params), values, mask, values[:, 0])
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_on_independent_columns_it_is_as_good_as_ols(seed, errors_on_gaussian_ind):
     """Gaussian-Ind with half of the values missing in training and test: within 2% of OLS."""

@@ -103,22 +103,6 @@ def test_tied_densities_equal_those_of_class_means_and_pooled_covariance():
     np.testing.assert_allclose(tied.covariances[1], pooled, atol=0.02)
 
 
-@pytest.mark.parametrize(
-    ("setting", "reason"),
-    [
-        ({"n_components": 0}, "n_components must be at least.*got 0"),
-        ({"n_components": "three"}, "n_components must be an integer.*got 'three'"),
-        ({"max_components": 2.5}, "max_components must be an integer.*got 2.5"),
-        ({"max_steps": -1}, "max_steps must be at least.*got -1"),
-        ({"ridge": 0}, "ridge must be a number above 0"),
-        ({"tolerance": 0.0}, "tolerance must be a number above 0"),
-    ],
-)
-def test_invalid_parameters_raise(setting, reason):
-    with pytest.raises(ValueError, match=reason):
-        MissingRegressor(EMMixture(**setting)).fit(np.zeros((9, 1)), np.arange(9.0))
-
-
 def test_more_components_than_rows_of_a_class_work():
     rng = np.random.default_rng(0)
     target = np.repeat([0, 1], [60, 6])

@@ -8,11 +8,7 @@ import torch
 from scipy.stats import multivariate_normal, t
 from torch import nn
 
-from stablemiss.data import MaskedData
-from stablemiss.methods import MIWAE
 from stablemiss.methods.miwae import MIWAENet, StudentT, importance_bound, target_bound
-from stablemiss.progress import NullProgress
-from stablemiss.tasks import Regression
 
 SLOPE, NOISE = np.array([1.0, -0.5, 2.0]), 0.5
 
@@ -142,11 +138,3 @@ def test_draws_that_copy_the_target_do_not_increase_the_bound():
     likelihood = 5.0 - np.log(4)
     for weight in (1.0, 20.0):
         assert float(target_bound(ratio, log_target, weight)) == pytest.approx(weight * likelihood, rel=1e-5)
-
-
-def test_a_label_weight_of_zero_raises():
-    data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
-    with pytest.raises(ValueError, match=r"label_weight must be positive .*got 0"):
-        MIWAE(label_weight=0).fit(
-            data, data, Regression.of(np.zeros(4)), np.random.default_rng(0), NullProgress()
-        )

@@ -38,21 +38,6 @@ def test_the_penalty_has_a_gradient():
     assert (slope.grad > 0).all()
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"critic_steps": 2.5}, "critic_steps must be an integer.*got 2.5"),
-        ({"reconstruction": float("inf")}, "reconstruction must be a finite number.*got inf"),
-        ({"hidden": [-3]}, r"hidden must contain only integers of at least 1; got \[-3\]"),
-    ],
-)
-def test_invalid_parameters_raise(params, message):
-    data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
-    task = Regression.of(np.zeros(4))
-    with pytest.raises(ValueError, match=message):
-        PBiGAN(**params).fit(data, data, task, np.random.default_rng(0), NullProgress())
-
-
 @pytest.fixture
 def training(monkeypatch):
     """Network, steps and rows that `fit` passes to `train_network`, which is replaced."""

@@ -5,12 +5,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stablemiss.data import MaskedData
 from stablemiss.methods import PartialVAE
 from stablemiss.methods.partial_vae import PartialVAENet, PointNet, gaussian_divergence
 from stablemiss.networks.latent import MAX_ELEMENTS
-from stablemiss.progress import NullProgress
-from stablemiss.tasks import Regression
 
 
 @pytest.fixture
@@ -115,23 +112,3 @@ def test_values_are_dropped_at_the_published_rate(drop):
         torch.manual_seed(0)
         keep = PartialVAE(drop=drop)._keep(torch.ones(2000, 20))
     assert float(1 - keep.mean()) == pytest.approx(drop - drop**2 / 2, abs=0.01)
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"noise": 0.0}, "noise must be at least 1e-12.*got 0.0"),
-        ({"label_noise": 1e-13}, "label_noise must be at least 1e-12.*got 1e-13"),
-        ({"noise": np.inf}, "noise must be a finite number.*got inf"),
-        ({"label_noise": np.nan}, "label_noise must be a finite number.*got nan"),
-        ({"encoder": (8, 0)}, r"encoder must contain only integers of at least 1; got \(8, 0\)"),
-        ({"decoder": 50}, r"decoder must be a sequence .*got 50.* use \(50,\)"),
-        ({"d_code": 2.5}, "d_code must be an integer.*got 2.5"),
-        ({"drop": 1.5}, "drop must be a probability from 0 to 1; got 1.5"),
-    ],
-)
-def test_invalid_parameters_raise(params, message):
-    data = MaskedData.of(np.zeros((4, 1)), np.ones((4, 1)), np.zeros((4, 1)))
-    task = Regression.of(np.zeros(4))
-    with pytest.raises(ValueError, match=message):
-        PartialVAE(**params).fit(data, data, task, np.random.default_rng(0), NullProgress())

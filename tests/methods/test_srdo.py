@@ -71,22 +71,6 @@ def test_columns_of_one_group_are_permuted_together():
     assert separate < 0.9
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"max_epochs": 0}, "max_epochs must be at least 1.*got 0"),
-        ({"n_folds": 2.5}, "n_folds must be an integer.*got 2.5"),
-        ({"hidden": (5, -3)}, r"hidden must contain only integers of at least 1; got \(5, -3\)"),
-        ({"ridge": -1.0}, "ridge must be at least 0.*got -1.0"),
-        ({"ridge": np.inf}, "ridge must be a finite number.*got inf"),
-    ],
-)
-def test_invalid_parameters_raise(params, message):
-    _, values, mask = draw(0, n=20)
-    with pytest.raises(ValueError, match=message):
-        fit(SRDO(**params), values, mask, values[:, 0])
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_on_independent_columns_it_is_as_good_as_ols(seed, errors_on_gaussian_ind):
     """Gaussian-Ind with half of the values missing in training and test: within 2% of OLS."""

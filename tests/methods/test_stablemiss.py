@@ -150,23 +150,3 @@ def test_a_small_table_takes_less_than_two_seconds():
     start = time.process_time()
     fit(StableMiss(), MaskedData.of(values, mask, task.encode(y)), task)
     assert time.process_time() - start < 2.0
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"architecture": "tree"}, "architecture must be 'linear' or 'mlp'; got 'tree'"),
-        ({"hidden": 0}, "hidden must be at least 1.*got 0"),
-        ({"layers": -1}, "layers must be at least 0.*got -1"),
-        ({"rank": 0}, "rank must be at least.*got 0"),
-        ({"patience": 0}, "patience must be at least.*got 0"),
-        ({"hidden": 2.5}, "hidden must be an integer of at least 1; got 2.5"),
-        ({"batch_size": None}, "batch_size must be an integer.*got None"),
-        ({"g_hidden": 32}, r"g_hidden must be a sequence .*got 32.* use \(32,\)"),
-    ],
-)
-def test_invalid_parameters_raise(params, message):
-    values, mask, y = equal_columns(0, n=20)
-    task = Regression.of(y)
-    with pytest.raises(ValueError, match=message):
-        fit(StableMiss(**params), MaskedData.of(values, mask, task.encode(y)), task)

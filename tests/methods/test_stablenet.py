@@ -161,21 +161,3 @@ def test_dependence_within_a_group_is_ignored():
     plain = fit(StableNet(**QUICK | {"inner_steps": 0}), values, mask, y, task).predict(values, mask)
     np.testing.assert_allclose(fits[0, 0], plain, rtol=1e-4, atol=1e-5)
     assert abs(fits[0, 1] - plain).max() > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
-        ({"memory": "stack"}, "memory must be 'queue' or 'blend'; got 'stack'"),
-        ({"alpha": 1.0}, "alpha must be at least 0 and below 1; got 1.0"),
-        ({"lambda_p": 0.0}, "lambda_p must be positive; got 0.0"),
-        ({"hidden": (8, 0)}, r"hidden must contain only integers of at least 1; got \(8, 0\)"),
-        ({"inner_learning_rate": float("inf")}, "inner_learning_rate must be a finite number.*got inf"),
-        ({"q": 0}, "must be at least 1"),
-        ({"inner_steps": -1}, "must be at least 0"),
-        ({"n_memory": -1}, "must be at least 0"),
-    ],
-)
-def test_invalid_parameters_raise(params, message):
-    with pytest.raises(ValueError, match=message):
-        fit(StableNet(**params), *draw(0, n=50))

@@ -1,5 +1,6 @@
 """Optimisers."""
 
+import pytest
 import torch
 
 from stablemiss.training import adamw
@@ -20,3 +21,9 @@ def test_the_first_step_has_the_size_of_the_learning_rate():
     vector.grad = torch.tensor([5.0, -0.3, 100.0])
     optimiser.step()
     torch.testing.assert_close(vector.detach(), torch.tensor([-0.01, 0.01, -0.01]))
+
+
+def test_a_weight_decay_that_would_change_the_sign_of_matrices_raises():
+    adamw(learning_rate=0.1, weight_decay=10.0)
+    with pytest.raises(ValueError, match=r"weight_decay must be at most 1 / learning_rate = 10.* got 11"):
+        adamw(learning_rate=0.1, weight_decay=11.0)

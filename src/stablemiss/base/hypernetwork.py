@@ -135,5 +135,5 @@ class HypernetworkMethod(Method):
         check_integer(self, hidden=(1, MAX_WIDTH), layers=(0, MAX_LAYERS))
         check_integer(self, batch_size=1, max_epochs=1, patience=1)
         check_integer(self, rank=(1, MAX_WIDTH), unless=None)
-        check_number(self, learning_rate="(0, 1]", weight_decay="[0, 1e6]")
+        check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "g_hidden")

@@ -233,7 +233,7 @@ class BatchDecorrelator:
         self.max_columns = max_columns
         check_rng(rng)
         check_integer(self, n_steps=0, q=(1, 1000), max_columns=2)
-        check_number(self, learning_rate="[0, 1e6]", lambda_p="(0, inf)")
+        check_number(self, learning_rate="[0, 1e6]", lambda_p="[1e-30, 1e30]")
 
     def __call__(self, features: Tensor, weight: Tensor) -> Tensor:
         """Fitted weights (n,) of the rows of a batch, which sum to one.

@@ -191,7 +191,7 @@ class TransportDecorrelator:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        check_number(self, strength="[0, inf)", learning_rate="(0, 1]")
+        check_number(self, strength="[0, 1e30]", learning_rate="(0, 1]")
         check_integer(self, n_directions=(1, 100_000), max_epochs=1)
 
     # One thread, because steps take milliseconds: on a busy machine two threads took thirteen times as long.

@@ -112,8 +112,8 @@ class Decorrelator:
     def __post_init__(self) -> None:
         check_terms(self.terms)
         check_choice(self, form=get_args(Form))
-        check_number(self, strength="[0, inf)", learning_rate="(0, 1]")
-        check_number(self, gamma="[0, inf)", unless=None)
+        check_number(self, strength="[0, 1e30]", learning_rate="(0, 1]")
+        check_number(self, gamma="[0, 1e30]", unless=None)
         check_integer(self, q=(1, 1000), max_columns=2, max_epochs=1)
         check_integer(self, batch_size=2, unless=None)
         check_bool(self, "redraw")

@@ -86,6 +86,11 @@ def read_labels(y: Any, n_rows: int) -> NDArray:
     _check_one_type(labels, y)
     if target.dtype.kind == "O" and not isinstance(target[0], str):
         target = np.array(target.tolist())
+        if target.dtype.kind == "O":
+            raise ValueError(
+                f"The labels{_named(y)} must be text, or numbers of at most 64 bits; got {shown(target[0])}. "
+                "Convert them to text."
+            )
     elif target.dtype.kind == "f":
         _check_finite(target, y)
     check_classification_targets(target)
@@ -191,7 +196,8 @@ def _to_array(y: Any, n_rows: int) -> NDArray:
         )
     if target.ndim not in (1, 2) or (target.ndim == 2 and target.shape[1] == 0):
         raise ValueError(
-            f"y should be a 1d array, or 2d with one column per output, but it has shape {target.shape}."
+            f"y should be a 1d array, or 2d with one column per output, but it has shape {target.shape}. "
+            "Pass one target per row."
         )
     if len(target) != n_rows:
         raise ValueError(

@@ -262,7 +262,7 @@ class ColumnNet(Method):
         """
         check_integer(self, width=(1, MAX_WIDTH), depth=(1, MAX_LAYERS))
         check_integer(self, n_pieces=1, steps=1, batch_size=1)
-        check_number(self, fill="[0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, 1e6]")
+        check_number(self, fill="[0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, inf)")
         augmentation = augmentation or MaskAugmentation.of(train.groups)
         device = to_device(self.device)
         network = self._make_network(train, task, rng).to(device)

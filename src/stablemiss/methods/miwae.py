@@ -340,7 +340,7 @@ class MIWAE(Method):
     def _check(self) -> None:
         check_integer(self, d_latent=(1, MAX_WIDTH), hidden=(1, MAX_WIDTH), k=(1, 10_000))
         check_integer(self, n_draws=(1, 100_000), batch_size=1, max_epochs=1, patience=1)
-        check_number(self, label_weight="(0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, 1e6]")
+        check_number(self, label_weight="(0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_bool(self, "use_mask")
 
 

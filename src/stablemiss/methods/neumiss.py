@@ -189,7 +189,7 @@ class NeuMiss(Method):
     ) -> NeuMissPredictor:
         check_choice(self, start=("data", "random"))
         check_integer(self, depth=(0, MAX_LAYERS), batch_size=1, max_epochs=1, patience=1)
-        check_number(self, learning_rate="(0, 1]", weight_decay="[0, 1e6]")
+        check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "hidden")
         device = to_device(self.device)
         with torch_randomness(rng):

@@ -356,7 +356,7 @@ class PartialVAE(Method):
         check_integer(self, d_latent=(1, MAX_WIDTH), d_code=(1, MAX_WIDTH), d_column=(1, MAX_WIDTH))
         check_integer(self, n_draws=(1, 100_000), batch_size=1, max_epochs=1, patience=1)
         check_number(self, noise=f"[{MIN_NOISE}, inf)", label_noise=f"[{MIN_NOISE}, inf)", drop="[0, 1]")
-        check_number(self, learning_rate="(0, 1]", weight_decay="[0, 1e6]")
+        check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "encoder", "decoder")
 
 

@@ -156,8 +156,8 @@ class StableMiss(HypernetworkMethod):
 
     def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
         check_choice(self, decorrelate=tuple(DECORRELATION_TERMS), form=("weighted", "paper"))
-        check_number(self, strength="[0, inf)")
-        check_number(self, gamma="[0, inf)", unless=None)
+        check_number(self, strength="[0, 1e30]")
+        check_number(self, gamma="[0, 1e30]", unless=None)
         terms = DECORRELATION_TERMS[self.decorrelate]
         if not terms:
             return None

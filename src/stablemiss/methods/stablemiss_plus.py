@@ -115,7 +115,7 @@ class StableMissPlus(HypernetworkMethod):
         self.n_directions = n_directions
 
     def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting:
-        check_number(self, strength="[0, inf)")
+        check_number(self, strength="[0, 1e30]")
         check_integer(self, n_directions=(1, 100_000))
         # DEVIATION: a single distance to permuted columns along directions that mix columns and mask
         # indicators, because the released code compares each column separately, and permuting a column does

@@ -257,5 +257,5 @@ class StableNet(Method):
         check_choice(self, memory=("queue", "blend"))
         check_integer(self, q=(1, 1000), inner_steps=0, n_memory=0, max_columns=2)
         check_integer(self, batch_size=1, max_epochs=1, patience=1)
-        check_number(self, lambda_p="(0, inf)", inner_learning_rate="[0, 1e6]", alpha="[0, 1)")
-        check_number(self, learning_rate="(0, 1]", weight_decay="[0, 1e6]")
+        check_number(self, lambda_p="[1e-30, 1e30]", inner_learning_rate="[0, 1e6]", alpha="[0, 1)")
+        check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")

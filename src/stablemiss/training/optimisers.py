@@ -37,6 +37,11 @@ def adamw(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> MakeOptimis
     >>> [group["weight_decay"] for group in optimiser.param_groups]
     [0.1, 0.0]
     """
+    if learning_rate * weight_decay > 1:
+        raise ValueError(
+            f"weight_decay must be at most 1 / learning_rate = {1 / learning_rate:g}, because each step "
+            f"multiplies matrices by 1 − learning_rate · weight_decay; got {weight_decay!r}. Lower either."
+        )
 
     def make(parameters: list[Tensor]) -> torch.optim.Optimizer:
         groups = [
