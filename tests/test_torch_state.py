@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from stablemiss.torch_state import torch_randomness, torch_threads
+from stablemiss.torch_state import AllocationLimit, torch_randomness, torch_threads
 
 
 def fail_with(n_threads):
@@ -37,3 +37,30 @@ def test_torch_is_seeded_inside_the_block_and_its_state_is_restored_afterwards()
             draws.append(torch.rand(3))
     torch.testing.assert_close(torch.cat([first, torch.rand(1)]), undisturbed)
     torch.testing.assert_close(draws[0], draws[1])
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: torch.nn.Linear(10, 10**12),
+        lambda: torch.randn(10**12),
+        lambda: torch.zeros((10**6, 10**6)),
+        lambda: torch.nn.LayerNorm(10**12),
+        # Loops over many small or empty layers end as well.
+        lambda: [torch.nn.Linear(1, 1) for _ in range(10**9)],
+        lambda: [torch.empty(0, 5) for _ in range(10**9)],
+    ],
+)
+def test_modules_above_the_limit_raise_before_they_are_allocated(build):
+    with AllocationLimit(1000), pytest.raises(ValueError, match="larger than its stored parameters"):
+        build()
+
+
+def test_modules_below_the_limit_are_built_as_usual():
+    torch.manual_seed(0)
+    expected = torch.nn.Linear(9, 10).weight
+    torch.manual_seed(0)
+    with AllocationLimit(100):
+        layer = torch.nn.Linear(9, 10)
+    torch.testing.assert_close(layer.weight, expected, rtol=0, atol=0)
+    assert torch.empty(1000).numel() == 1000

@@ -1,10 +1,12 @@
-"""Manipulates saved models at random, loads them and predicts with them. Run by test_archive_fuzz.py, and by hand:
+"""Manipulates saved models at random, loads them and predicts with them.
+
+Run by test_archive_fuzz.py, and by hand:
 
 python tests/estimators/fuzz_archive.py fit FOLDER
 python tests/estimators/fuzz_archive.py run FOLDER SEED FIRST LAST
 
 The second command writes a line for each mutation before it is loaded, so the last line names a mutation that
-kills the process, and at the end the number of mutations of each outcome.
+killed the process. At the end it writes the number of mutations of each outcome.
 """
 
 import copy
@@ -41,40 +43,17 @@ NUMBERS += [0.5, -0.0, 1e-320, 1e308, -1e308, 3.5]
 VALUES = [*NUMBERS, None, True, False, "", "x", "1", "nan", "x" * 5000, [], {}, [[]], {"dict": {}}]
 VALUES += [{"float": "nan"}, {"float": "inf"}, {"float": "1"}, {"tuple": []}, {"text": "0"}, {"array": "0"}]
 VALUES += [{"array": "1"}, {"array": "999"}, {"columnwise": "1"}, {"array": 1}, {"unknown": 1}]
-VALUES += [
-    {"objects": {"dtype": f"<U{n}", "shape": [1], "items": ["a"]}} for n in (0, 1, 10, 10**6, 5 * 10**8)
-]
+VALUES += [{"objects": {"dtype": f"<U{n}", "shape": [1], "items": ["a"]}} for n in (0, 1, 10**6, 5 * 10**8)]
 VALUES += [{"objects": {"dtype": "|O", "shape": [n], "items": [None, "a"]}} for n in (2, -2, 10**12)]
-TOKENS = [
-    "0",
-    "1",
-    "-1",
-    "-2",
-    "2",
-    "30",
-    "-30",
-    "1000000000",
-    "-1000000000",
-    "2147483648",
-    "99999999999999999999",
-]
-TOKENS += [
-    "nan",
-    "inf",
-    "-inf",
-    "1e999",
-    "1e308",
-    "-1e308",
-    "x",
-    "",
-    "0.5",
-    "1e-400",
-    " ",
-    "é",
-    "\0",
-    "0x10",
-    "1_0",
-]
+TOKENS = ["0", "1", "-1", "-2", "2", "30", "-30", "1000000000", "-1000000000", "2147483648", "9" * 20, "nan"]
+TOKENS += ["inf", "-inf", "1e999", "1e308", "-1e308", "x", "", "0.5", "1e-400", " ", "é", "\0", "0x10", "1_0"]
+LINES = ["is_linear=1", "num_cat=1", "cat_boundaries=0 1", "average_output", "leaf_const=1", "", "\0"]
+TENSOR_ACTIONS = ["entry"] * 3 + ["all", "scale", "shape", "dtype", "swap", "extra", "remove", "shuffle"]
+TEXT_ACTIONS = ["token"] * 8 + ["value", "remove", "double", "swap", "cut", "insert"]
+TOKEN_ACTIONS = ["set"] * 3 + ["all", "drop", "add", "swap"]
+FLOATS = [np.nan, np.inf, -np.inf, 0, -1, 1e300, 1e-300, 1e30, 1e6, -3]
+INTEGERS = [0, -1, 1, 7, 10**6, 2**62, -(2**63)]
+DTYPES = [np.float16, np.float32, np.float64, np.int8, np.int64, np.bool_]
 
 
 def table(n, seed):
@@ -145,138 +124,109 @@ class Mutator:
     def document(self, tree, tensors):
         """Change one entry of the JSON document."""
         places = list(nodes(tree))
-        # Tables of categories are long; half of the time, entries that are numbers are chosen.
+        # Tables of categories are long, so half of the time a number or the name of a type is chosen.
         numbers = [(c, k) for c, k in places if isinstance(c[k], int | float) or k in ("dtype", "array")]
         container, key = self.choose(numbers if self.rng.random() < 0.5 and numbers else places)
         old = container[key]
-        actions = ["replace", "delete", "duplicate", "swap"]
+        actions = ["replace", "delete", "double", "swap"]
         actions += ["number"] * 3 if isinstance(old, int | float) else []
-        match self.choose(actions):
-            case "number":
-                container[key] = self.choose([old + 1, old - 1, -old, 2 * old, 1000 * old, *NUMBERS])
-            case "replace":
-                container[key] = copy.deepcopy(self.choose(VALUES))
-            case "delete":
-                del container[key]
-                return f"delete {key!r} ({str(old)[:40]})"
-            case "duplicate" if isinstance(container, list):
-                container.append(copy.deepcopy(old))
-            case "duplicate":
-                container[f"{key}x"] = copy.deepcopy(old)
-            case "swap":
-                other_container, other_key = self.choose(places)
-                container[key], other_container[other_key] = other_container[other_key], old
-                return f"swap {key!r} ({str(old)[:40]}) and {other_key!r}"
-        return f"{key!r}: {str(old)[:40]} -> {str(container.get(key, 'twice') if isinstance(container, dict) else container[-1])[:40]}"
+        action = self.choose(actions)
+        if action == "number":
+            container[key] = self.choose([old + 1, old - 1, -old, 2 * old, 1000 * old, *NUMBERS])
+            action = f"to {container[key]!s:.40}"
+        elif action == "replace":
+            container[key] = copy.deepcopy(self.choose(VALUES))
+            action = f"to {container[key]!s:.40}"
+        elif action == "delete":
+            del container[key]
+        elif action == "swap":
+            other_container, other_key = self.choose(places)
+            container[key], other_container[other_key] = other_container[other_key], old
+            action = f"swap with {other_key!r}"
+        elif isinstance(container, list):
+            container.append(copy.deepcopy(old))
+        else:
+            container[f"{key}x"] = copy.deepcopy(old)
+        return f"document {key!r} {old!s:.40} {action}"
 
     def tensor(self, tree, tensors):
         """Change one tensor."""
-        name = self.choose(list(tensors))
+        name, action = self.choose(list(tensors)), self.choose(TENSOR_ACTIONS)
         array = tensors[name].copy()
-        action = self.choose(
-            ["entry", "entry", "entry", "all", "scale", "shape", "dtype", "swap", "extra", "remove"]
-        )
-        if action in ("entry", "all") and array.size and array.dtype.kind in "fi":
-            numbers = [np.nan, np.inf, -np.inf, 0, -1, 1e300, 1e-300, 1e30, 1e6, -3]
-            number = self.choose(
-                numbers if array.dtype.kind == "f" else [0, -1, 1, 7, 10**6, 2**62, -(2**63)]
-            )
-            with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
+            if action in ("entry", "all") and array.size and array.dtype.kind in "fi":
+                number = self.choose(FLOATS if array.dtype.kind == "f" else INTEGERS)
                 array.flat[slice(None) if action == "all" else self.rng.integers(array.size)] = number
-            action += f" {number}"
-        elif action == "scale" and array.dtype.kind == "f":
-            with np.errstate(over="ignore"):
+                action += f" {number}"
+            elif action == "scale" and array.dtype.kind == "f":
                 array *= self.choose([-1, 1e10, 1e37, 0, 1e-30])
-        elif action == "shape":
-            shapes = [
-                array[:-1],
-                array[:0],
-                array[None],
-                array.ravel(),
-                array.T,
-                np.concatenate([array, array]),
-            ]
-            array = self.choose(shapes) if array.ndim else array[None]
-        elif action == "dtype":
-            with np.errstate(all="ignore"):
-                array = array.astype(
-                    self.choose([np.float16, np.float32, np.float64, np.int8, np.int64, np.bool_])
-                )
-        elif action == "swap":
-            other = self.choose(list(tensors))
-            tensors[other], array = array, tensors[other]
-        elif action == "extra":
-            tensors["extra"] = np.zeros(3)
-        elif action == "remove":
-            del tensors[name]
-            return f"tensor {name} removed"
-        else:
-            flat = array.ravel()
-            array = self.rng.permutation(flat).reshape(array.shape)
-            action = "shuffle"
+            elif action == "shape" and array.ndim:
+                array = self.choose([array[:-1], array[:0], array[None], array.ravel(), array.T])
+            elif action == "dtype":
+                array = array.astype(self.choose(DTYPES))
+            elif action == "shuffle":
+                array = self.rng.permutation(array.ravel()).reshape(array.shape)
+            elif action == "swap":
+                other = self.choose(list(tensors))
+                tensors[other], array = array, tensors[other]
+            elif action == "extra":
+                tensors["extra"] = np.zeros(3)
         tensors[name] = np.ascontiguousarray(array)
+        if action == "remove":
+            del tensors[name]
         return f"tensor {name} {action} {array.dtype}{array.shape}"
 
     def lightgbm(self, tree, tensors):
-        """Change the text of one LightGBM model."""
+        """Change the text of one LightGBM model; another tensor if there is none."""
         texts = [name for name, array in tensors.items() if array.tobytes().startswith(b"tree\n")]
         if not texts:
             return self.tensor(tree, tensors)
-        name = self.choose(texts)
+        name, action = self.choose(texts), self.choose(TEXT_ACTIONS)
         text = tensors[name].tobytes().decode()
         if self.rng.random() < 0.5:
             # Without this line LightGBM reads the trees one after the other, and finds those that were moved.
             text = re.sub(r"tree_sizes=.*\n", "", text)
-        n_kept = text.index("end of trees") if self.rng.random() < 0.9 else len(text)
-        lines = text[:n_kept].split("\n")
-        action = self.choose(["token"] * 8 + ["remove", "double", "swap", "value", "cut", "insert"])
-        i = self.rng.integers(len(lines))
+        end = text.index("end of trees") if self.rng.random() < 0.9 else len(text)
+        lines = text[:end].split("\n")
+        entries = [number for number, line in enumerate(lines) if "=" in line]
+        i, j = self.rng.integers(len(lines), size=2)
         if action in ("token", "value"):
-            i = self.choose([i for i, line in enumerate(lines) if "=" in line])
-            key, _, value = lines[i].partition("=")
-            tokens = value.split(" ")
-            j = self.rng.integers(len(tokens))
-            change = self.choose(["set", "set", "set", "all", "drop", "add", "swap"])
-            token = self.choose(TOKENS)
-            match change if action == "token" else "value":
-                case "set":
-                    tokens[j] = token
-                case "all":
-                    tokens = [token] * len(tokens)
-                case "drop":
-                    del tokens[j]
-                case "add":
-                    tokens.insert(j, token)
-                case "swap":
-                    k = self.rng.integers(len(tokens))
-                    tokens[j], tokens[k] = tokens[k], tokens[j]
-                case "value":
-                    tokens = self.choose([line for line in lines if "=" in line]).partition("=")[2].split(" ")
-            action += f" {change} {key} {token!r}"
+            i, j = self.choose(entries), self.choose(entries)
+            key = lines[i].partition("=")[0]
+            tokens = lines[i if action == "token" else j].partition("=")[2].split(" ")
+            if action == "token":
+                action = self.change_tokens(tokens)
             lines[i] = f"{key}={' '.join(tokens)}"
+            action += f" of {key}"
         elif action == "remove":
-            action += f" {lines.pop(i)[:40]}"
+            action += f" {lines.pop(i):.40}"
         elif action == "double":
             lines.insert(i, lines[i])
         elif action == "swap":
-            j = self.rng.integers(len(lines))
             lines[i], lines[j] = lines[j], lines[i]
         elif action == "cut":
             lines = lines[: i + 1]
         else:
-            extra = [
-                "is_linear=1",
-                "num_cat=1",
-                "cat_boundaries=0 1",
-                "average_output",
-                "leaf_const=1",
-                "",
-                "\0",
-            ]
-            lines.insert(i, self.choose(extra))
-        text = "\n".join(lines) + text[n_kept:]
+            lines.insert(i, self.choose(LINES))
+        text = "\n".join(lines) + text[end:]
         tensors[name] = np.frombuffer(text.encode(), dtype=np.uint8)
-        return f"text {name} {action} (line {i})"
+        return f"text {name} line {i}: {action}"
+
+    def change_tokens(self, tokens):
+        """Change the numbers of one line of a text."""
+        action, token = self.choose(TOKEN_ACTIONS), self.choose(TOKENS)
+        i, j = self.rng.integers(len(tokens), size=2)
+        if action == "set":
+            tokens[i] = token
+        elif action == "all":
+            tokens[:] = [token] * len(tokens)
+        elif action == "drop":
+            del tokens[i]
+        elif action == "add":
+            tokens.insert(i, token)
+        else:
+            tokens[i], tokens[j] = tokens[j], tokens[i]
+        return f"{action} {token!r}"
 
 
 def mutate(document, tensors, rng):
@@ -309,47 +259,51 @@ def use(model, X):
 
 
 def peak_memory():
-    """Largest memory that this process has used so far, in megabytes."""
+    """Largest memory that this process has used since the peak was reset, in megabytes."""
     status = Path("/proc/self/status").read_text()
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
 
 
 def run(folder, seed, first, last):
-    """Load mutations number `first` to `last`, print each before it is loaded, and the outcomes at the end."""
+    """Load the mutations `first` to `last`; write each before it is loaded, and the outcomes at the end."""
     warnings.simplefilter("ignore")
     originals = {path.name: read(path) for path in sorted(folder.iterdir()) if path.is_file()}
     X, _ = table(4, seed=1)
     X.iloc[0] = None
     for name in originals:
         assert use(load_model(folder / name), X), name
-    path = folder / f"mutations-{seed}-{first}"
-    path.mkdir()
+    path = folder / f"mutations-{seed}-{first}" / "model"
+    path.parent.mkdir()
     outcomes = Counter()
     for number in range(first, last):
         rng = np.random.default_rng([seed, number])
         name = list(originals)[rng.integers(len(originals))]
         document, tensors, description = mutate(*originals[name], rng)
-        print(f"{number} {name}: {description}", flush=True)
-        write(path / "model", document, tensors)
-        memory = peak_memory()
-        # Ends the process.
-        signal.alarm(MAX_SECONDS)
-        try:
-            outcome = "finite" if use(load_model(path / "model"), X) else "not finite"
-            print("  ", outcome)
-        except ArchiveError:
-            outcome = "ArchiveError"
-        except ValueError as error:
-            outcome = "ValueError"
-            print("  ", error)
-        except Exception as error:
-            outcome = f"other error: {error!r} of {description}"
-        signal.alarm(0)
-        memory = peak_memory() - memory
-        if memory > MAX_MEGABYTES:
-            outcome = f"{memory:.0f} MB of {description}"
-        outcomes[outcome] += 1
-    print(json.dumps(outcomes))
+        sys.stdout.write(f"{number} {name}: {description}\n")
+        sys.stdout.flush()
+        write(path, document, tensors)
+        outcome = load_and_use(path, X)
+        known = outcome in ("ArchiveError", "finite", "not finite")
+        outcomes[outcome if known else f"{outcome} at {number} {name}: {description}"] += 1
+    sys.stdout.write(json.dumps(outcomes) + "\n")
+
+
+def load_and_use(path, X):
+    """What happens when the model at `path` is loaded and used: "ArchiveError", "finite", …"""
+    # Resets the peak to the current memory.
+    Path("/proc/self/clear_refs").write_text("5")
+    memory = peak_memory()
+    # Ends the process.
+    signal.alarm(MAX_SECONDS)
+    try:
+        outcome = "finite" if use(load_model(path), X) else "not finite"
+    except ArchiveError:
+        outcome = "ArchiveError"
+    except Exception as error:
+        outcome = repr(error)
+    signal.alarm(0)
+    memory = peak_memory() - memory
+    return outcome if memory < MAX_MEGABYTES else f"{memory:.0f} MB"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,21 +189,88 @@ def test_tensors_of_other_types_are_rejected_unread(tmp_path):
         '{"dict": [1]}',
         '{"tuple": [], "dict": {}}',
         '{"objects": {"dtype": "x", "shape": [0], "items": []}}',
-        '{"objects": {"dtype": "O", "shape": [7], "items": []}}',
+        '{"objects": {"dtype": "|O", "shape": [7], "items": []}}',
+        '{"objects": {"dtype": "|O", "shape": [-1, -1], "items": ["a"]}}',
+        '{"objects": {"dtype": "|O", "shape": [1], "items": [[1]]}}',
+        '{"objects": {"dtype": "<U3", "shape": [1], "items": [1]}}',
+        '{"objects": {"dtype": "<f8", "shape": [1], "items": [1]}}',
+        # 2 GB for one letter, and a type that would cut it off.
+        '{"objects": {"dtype": "<U500000000", "shape": [1], "items": ["a"]}}',
+        '{"objects": {"dtype": "<U1", "shape": [1], "items": ["ab"]}}',
+        "[NaN]",
+        "[-Infinity]",
+        "[1e999]",
+        "[1" + 100 * "0" + "]",
+        "[1" + 9000 * "0" + "]",
+        '{"float": "1e5"}',
+        '{"dict": {"a": 1, "a": 2}}',
+        '{"unknown": 1}',
+        # Deeper than any model, but not too deep for the parser.
+        100 * "[" + 100 * "]",
     ],
-    ids=lambda document: document[:20],
+    ids=lambda document: document[:60],
 )
 def test_an_invalid_document_with_a_valid_checksum_is_rejected(document, tmp_path):
+    path = tmp_path / "model"
+    path.write_bytes(with_checksum(document))
+    with pytest.raises(ArchiveError, match="its content is invalid"):
+        read_tree(path)
+
+
+@pytest.mark.parametrize("names", [["0"], ["0", "0", "1"], ["0", "1", "2"]], ids=["less", "twice", "absent"])
+def test_every_tensor_belongs_to_one_place_of_the_document(names, tmp_path):
+    """If one tensor could occur many times, a small file could need much memory."""
+    tensors = {"0": np.zeros(2), "1": np.frombuffer(b"text", dtype=np.uint8)}
+    kinds = {"0": "array", "1": "text", "2": "array"}
+    path = tmp_path / "model"
+    path.write_bytes(with_checksum(json.dumps([{kinds[name]: name} for name in names]), tensors))
+    with pytest.raises(ArchiveError, match="its content is invalid"):
+        read_tree(path)
+
+
+def test_pipes_and_devices_are_rejected_unread(tmp_path):
+    """To read a pipe would wait for ever."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path / "link", Path("/dev/zero")):
+        with pytest.raises(ArchiveError, match="is a pipe or a device"):
+            read_tree(path)
+
+
+@pytest.mark.parametrize(
+    "version", [str(FORMAT_VERSION + 1), "1", "x", "9" * 5000], ids=["newer", "earlier", "text", "long"]
+)
+def test_no_tensor_of_another_version_is_read(version, tmp_path):
+    """It has a type that cannot be read."""
+    tensor = {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}
+    metadata = {"format": FORMAT, "format_version": version}
+    header = json.dumps({"__metadata__": metadata, "weight": tensor}).encode()
+    path = tmp_path / "model"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(ArchiveError, match=r"Update stablemiss|fitted and saved again|no valid version"):
+        read_tree(path)
+
+
+def test_a_large_header_is_neither_read_nor_written(model, monkeypatch):
+    path, content = model
+    monkeypatch.setattr("stablemiss.estimators.archive.MAX_HEADER_BYTES", 200)
+    with pytest.raises(ArchiveError, match="its header is too large"):
+        read_tree(path)
+    with pytest.raises(ValueError, match=r"categories .* MB"):
+        write_tree(path, ["a category"] * 100)
+    assert path.read_bytes() == content
+
+
+def with_checksum(document, tensors=None):
+    """The bytes of a file with this document and a correct checksum."""
+    tensors = tensors or {}
     header = {
         "format": FORMAT,
         "format_version": str(FORMAT_VERSION),
         "document": document,
-        "sha256": checksum(FORMAT_VERSION, document, {}),
+        "sha256": checksum(FORMAT_VERSION, document, tensors),
     }
-    path = tmp_path / "model"
-    path.write_bytes(save({}, metadata=header))
-    with pytest.raises(ArchiveError, match="its content is invalid"):
-        read_tree(path)
+    return save(tensors, metadata=header)
 
 
 def with_format_version(content, version):

@@ -24,6 +24,8 @@ from stablemiss.writing import atomic_write
 FORMAT = "stablemiss model"
 FORMAT_VERSION = 4
 
+# Maximum size of the header of a file. The library for safetensors does not read larger ones.
+MAX_HEADER_BYTES = 100_000_000
 # Limits of the document, far above those of any model: levels of nesting, and size of integers.
 MAX_DEPTH, MAX_BITS = 50, 256
 # Arrays of strings may be longer than their longest string requires up to this size.
@@ -60,8 +62,14 @@ def write_tree(path: Path, tree: Any) -> None:
         "document": document,
         "sha256": checksum(FORMAT_VERSION, document, tensors),
     }
+    content = save(tensors, metadata=header)
+    if _header_size(content[:8]) > MAX_HEADER_BYTES:
+        raise ValueError(
+            "The model cannot be saved, because the categories of its columns take more than "
+            f"{MAX_HEADER_BYTES // 10**6} MB of text. Fit it without columns that identify rows."
+        )
     with atomic_write(path) as temporary:
-        temporary.write_bytes(save(tensors, metadata=header))
+        temporary.write_bytes(content)
 
 
 def read_tree(path: Path) -> Any:
@@ -73,6 +81,9 @@ def read_tree(path: Path) -> Any:
     if not path.is_file():
         raise ArchiveError(f"{str(path)!r} is a pipe or a device; give the path of a model file.")
     try:
+        with path.open("rb") as start:
+            if _header_size(start.read(8)) > MAX_HEADER_BYTES:
+                raise ValueError("its header is too large")
         with safe_open(path, framework="numpy") as file:
             header = file.metadata() or {}
             # Nothing else is read from files of other formats: it may be huge, or of types unknown to numpy.
@@ -102,6 +113,11 @@ def read_tree(path: Path) -> Any:
             f"{str(path)!r} has the format of a stablemiss model, but its content is invalid "
             f"({shorten(repr(error), 300)}). Load a file that an estimator's save() wrote."
         ) from error
+
+
+def _header_size(start: bytes) -> int:
+    """Size in bytes of a safetensors header, from the first eight bytes of the file."""
+    return int.from_bytes(start, "little")
 
 
 def _check_format(path: Path, header: dict[str, str]) -> None:
