@@ -276,3 +276,7 @@ def test_an_identifier_in_random_order_is_recognised_by_its_name() -> None:
     assert warned == []
     found = [name for name, summary in summaries.items() if "identifier" in str(summary.remarks)]
     assert found == ["house_id"]
+
+
+def test_one_of_two_numbers_is_no_code() -> None:
+    assert report(RNG.choice([-100.0, 100.0], (N, 1)))[1] == []

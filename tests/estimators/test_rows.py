@@ -8,16 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.exceptions import DataConversionWarning
-from sklearn.model_selection import KFold
 
-from stablemiss.estimators.rows import (
-    check_size,
-    check_validation_split,
-    read_labels,
-    read_numbers,
-    read_weight,
-    split_rows,
-)
+from stablemiss.estimators.rows import check_size, read_labels, read_numbers, read_weight, split_rows
 from stablemiss.seeding import to_rng
 
 NUMBERS = [1.0, 2.0, 4.0]
@@ -273,17 +265,6 @@ def test_weights_are_scaled_and_negligible_ones_become_zero():
     np.testing.assert_array_equal(read_weight([1.0, 1e-11], 2), [0.5, 0.5e-11])
     with pytest.raises(ValueError, match=r"sample_weight must have at least 2 .* largest, 1e\+300"):
         read_weight([1e300, 1.0, 1.0], 3)
-
-
-@pytest.mark.parametrize("split", [None, 0.2, np.float32(0.5), KFold(3)])
-def test_a_fraction_a_splitter_or_none_is_a_validation_split(split):
-    check_validation_split(split)
-
-
-@pytest.mark.parametrize("split", ["a", 0, 1.0, True, KFold, [0.2]])
-def test_other_validation_splits_raise(split):
-    with pytest.raises(ValueError, match=r"validation_split must be .* or None; got"):
-        check_validation_split(split)
 
 
 def test_targets_up_to_the_limit_are_accepted_and_larger_ones_raise():

@@ -10,7 +10,7 @@ from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 
 from stablemiss import MissingClassifier, MissingRegressor, load_model
-from stablemiss.estimators.validation import choose_validation_rows, read_row_labels
+from stablemiss.estimators.validation import check_validation_split, choose_validation_rows, read_row_labels
 from stablemiss.methods import METHODS
 from stablemiss.seeding import to_rng
 
@@ -197,10 +197,15 @@ def test_no_scores_are_given_on_rows_that_the_method_was_trained_on(name, table)
     assert model.validation_scores_ is None
 
 
-@pytest.mark.parametrize("given", [0.0, 1.0, 5, True, "time", KFold])
-def test_an_impossible_validation_split_is_refused(given, table):
-    with pytest.raises(ValueError, match="validation_split"):
-        MissingRegressor("ols", validation_split=given).fit(*table)
+@pytest.mark.parametrize("split", [None, 0.2, np.float32(0.5), KFold(3)])
+def test_a_fraction_a_splitter_or_none_is_a_validation_split(split):
+    check_validation_split(split)
+
+
+@pytest.mark.parametrize("split", ["a", 0, 1.0, True, KFold, [0.2]])
+def test_other_validation_splits_raise(split):
+    with pytest.raises(ValueError, match=r"validation_split must be .* or None; got"):
+        check_validation_split(split)
 
 
 def test_rows_outside_the_split_are_not_used(table):

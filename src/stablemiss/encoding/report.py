@@ -121,7 +121,9 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
     elif kind == DATES:
         mistakes = date_remarks(column.column, column.text_format)
     elif kind == NUMBERS:
-        mistakes, others = number_remarks(name, column.column, n_missing)
+        # The difference of two huge numbers may overflow, which does not change any comparison.
+        with np.errstate(over="ignore"):
+            mistakes, others = number_remarks(name, column.column, n_missing)
     else:
         mistakes, others = text_remarks(column.column, column.levels, column.is_category)
         others += ["no entry occurs twice, probably an identifier"] * (kind == IGNORED)
@@ -290,9 +292,10 @@ def _is_code(value: float, rest: NDArray, n: int) -> bool:
     further from all other values than these are from each other, or the only negative value. But -1 must also
     be more frequent than the values up to 1, because it may be the end of their distribution.
     """
-    if value not in _CODES and not (value <= -99 and value % 1 == 0 and n >= 3):
-        return False
     lowest, highest = rest.min(), rest.max()
+    # A column of two numbers, such as -100 and 100, has no code.
+    if value not in _CODES and not (value <= -99 and value % 1 == 0 and n >= 3 and lowest < highest):
+        return False
     if abs(value) >= 99 and max(lowest - value, value - highest) >= highest - lowest:
         return True
     if value > 0 or lowest < 0 or len(np.unique(rest)) < 5:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.base.method import Predictor
-from stablemiss.checks import check_number
+from stablemiss.checks import is_real, shown
 from stablemiss.data import MaskedData, missing_cells
 from stablemiss.estimators.rows import split_rows
 from stablemiss.seeding import Rng
@@ -23,8 +23,12 @@ ValidationSplit = Any
 def check_validation_split(split: Any) -> None:
     """Raise ValueError unless `split` is None, a fraction, or an object with a method `split`."""
     has_split = callable(getattr(split, "split", None)) and not isinstance(split, type | str | bytes)
-    if not has_split:
-        check_number({"validation_split": split}, validation_split="(0, 1)", unless=None)
+    if split is None or has_split or (is_real(split) and 0 < split < 1):
+        return
+    raise ValueError(
+        "validation_split must be a fraction above 0 and below 1, a scikit-learn splitter such as "
+        f"GroupKFold(5), or None; got {shown(split)}."
+    )
 
 
 def choose_validation_rows(
