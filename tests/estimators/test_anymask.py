@@ -224,6 +224,8 @@ def check_order(explanation):
     assert (explanation["error"] >= explanation["error_if_it_were_observed"]).all()
     assert (explanation["error_if_it_were_observed"] >= explanation["error_if_complete"]).all()
     assert (explanation["error_if_complete"] >= 0).all()
+    assert (explanation["error_low"] <= explanation["error"]).all()
+    assert (explanation["error"] <= explanation["error_high"]).all()
 
 
 def test_observing_more_never_increases_the_error_and_only_missing_columns_are_named(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.anymask.calibration import ConformalCalibrator
-from stablemiss.anymask.expected_error import fit_error_factors, scaled_error
+from stablemiss.anymask.expected_error import ErrorModel
 from stablemiss.anymask.importance import feature_importance
 from stablemiss.anymask.members import FitData, fit_members, names_of_members
 from stablemiss.anymask.plan import MAX_MIXTURE_COLUMNS, MEMBERS, MIXTURE, Budget, make_plan
@@ -71,8 +71,8 @@ class AnyMaskPredictor(Predictor):
         Whether this is a classification.
     calibrator : ConformalCalibrator
         Calibrated on the combined outputs under many masks.
-    error_factors : (2,)
-        From `fit_error_factors`; zeros without a mixture.
+    error_model : ErrorModel or None
+        Expected errors; None without a mixture.
     bounds : (2, d_output) or None
         Lowest and highest prediction of a member; None for classification.
     validation_loss : (k,)
@@ -86,7 +86,7 @@ class AnyMaskPredictor(Predictor):
         member_weights: Floats,
         is_classes: bool,
         calibrator: ConformalCalibrator,
-        error_factors: Floats,
+        error_model: ErrorModel | None,
         bounds: Floats | None,
         validation_loss: Floats,
     ):
@@ -94,7 +94,7 @@ class AnyMaskPredictor(Predictor):
         self.member_weights = member_weights
         self.is_classes = is_classes
         self.calibrator = calibrator
-        self.error_factors = error_factors
+        self.error_model = error_model
         self.bounds = bounds
         self.validation_loss = validation_loss
 
@@ -140,7 +140,7 @@ class AnyMaskPredictor(Predictor):
     def expected_error(
         self, values: Floats, mask: Bools, groups: NDArray[np.int64], weight: Floats
     ) -> Uncertainty:
-        """Expected squared errors of the predictions, summed over the outputs.
+        """Expected squared errors of the predictions, (n, d_output), or Brier scores (n, 1).
 
         Parameters
         ----------
@@ -149,16 +149,16 @@ class AnyMaskPredictor(Predictor):
         groups : (d,)
             The column of the user's table that each encoded column belongs to.
         weight : (d_output,)
-            Weight of each output's squared error in the sum.
+            Factor of each output's squared error; ones for classification.
         """
         mixture = self.members.get(MIXTURE)
-        if not isinstance(mixture, EMMixturePredictor):
+        if self.error_model is None or not isinstance(mixture, EMMixturePredictor):
             raise ValueError(
                 "explain_missing needs the mixture, but this model was fitted without it: either members "
                 f'does not contain "mixture", or the table has more than {MAX_MIXTURE_COLUMNS} encoded '
                 'columns. Add "mixture" to members, or lower max_one_hot, which gives fewer columns.'
             )
-        return scaled_error(mixture, self.error_factors, values, mask, groups, weight)
+        return self.error_model.expected_error(mixture, values, mask, groups, weight)
 
     def state(self) -> dict[str, Any]:
         kinds = {predictor: kind for kind, predictor in PREDICTORS.items()}
@@ -172,7 +172,7 @@ class AnyMaskPredictor(Predictor):
             ],
             "member_weights": self.member_weights,
             "calibrator": self.calibrator.state(),
-            "error_factors": self.error_factors,
+            "error_model": None if self.error_model is None else self.error_model.state(),
             "bounds": self.bounds,
             "validation_loss": self.validation_loss,
         }
@@ -193,16 +193,15 @@ class AnyMaskPredictor(Predictor):
             else:
                 members[name] = PREDICTORS[kind].from_state(member, n_columns, task)
         is_classes = isinstance(task, Classification)
+        n_outputs = 1 if is_classes else task.d_output
         return cls(
             members,
-            stored_array(
-                state, "member_weights", (2, len(names), 1 if is_classes else task.d_output), lowest=0.0
-            ),
+            stored_array(state, "member_weights", (2, len(names), n_outputs), lowest=0.0),
             is_classes,
             ConformalCalibrator.from_state(state["calibrator"], n_columns, task),
-            stored_array(state, "error_factors", (2,), lowest=0.0),
+            None if state["error_model"] is None else ErrorModel.from_state(state["error_model"], n_outputs),
             None if is_classes else stored_array(state, "bounds", (2, task.d_output)),
-            stored_array(state, "validation_loss", (1 if is_classes else task.d_output,), lowest=0.0),
+            stored_array(state, "validation_loss", (n_outputs,), lowest=0.0),
         )
 
 
@@ -339,14 +338,14 @@ def _stack_and_calibrate(
     calibrator = ConformalCalibrator.of(outputs, calibration, data.task, n_copies, rng)
     progress.update(3)
     mixture = kept.get(MIXTURE)
-    factors = (
-        fit_error_factors(mixture, outputs, calibration, data.task)
+    error_model = (
+        ErrorModel.fit(mixture, outputs, calibration, data, rng)
         if isinstance(mixture, EMMixturePredictor)
-        else np.zeros(2)
+        else None
     )
     loss = _validation_loss(outputs[: len(data.held_out)], data.held_out, data.task)
     progress.finish()
-    return AnyMaskPredictor(kept, member_weights, is_classes, calibrator, factors, bounds, loss)
+    return AnyMaskPredictor(kept, member_weights, is_classes, calibrator, error_model, bounds, loss)
 
 
 def _validation_loss(outputs: Floats, rows: MaskedData, task: Task) -> Floats:

@@ -108,7 +108,11 @@ class _AnyMaskEstimator(MissingEstimator):
             exponent = int(np.frexp(task.scale.max())[1])
             weight = np.ldexp(task.scale, -exponent) ** 2 / task.d_output
         expected = self.predictor_.expected_error(values, mask, groups, weight)
-        error, complete = expected.error[:, 0], expected.error_if_complete[:, 0]
+        assert self.predictor_.error_model is not None  # otherwise, `expected_error` raises
+        low, high = self.predictor_.error_model.interval(expected.error)
+        error, low, high, complete = (
+            squares.sum(axis=1) for squares in (expected.error, low, high, expected.error_if_complete)
+        )
         names = getattr(self, "feature_names_in_", None)
         index = expected.most_informative_missing
         most_informative = np.array(range(self.n_features_in_) if names is None else names, dtype=object)
@@ -121,6 +125,8 @@ class _AnyMaskEstimator(MissingEstimator):
         return make_frame(
             {
                 "error": to_error(error),
+                "error_low": to_error(low),
+                "error_high": to_error(high),
                 "error_if_complete": to_error(complete),
                 "most_informative_missing": most_informative,
                 "error_if_it_were_observed": to_error(
@@ -274,7 +280,11 @@ class AnyMaskRegressor(RegressorMixin, _AnyMaskEstimator):
         -------
         data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
         and lists in the first of these libraries that is installed
-            "error": expected RMSE of the prediction (over all outputs, in the target's units).
+            "error": expected RMSE of the prediction (over all outputs, in the target's units). For many rows,
+            the expected RMSE is the root of the mean of the squares of this column.
+            "error_low", "error_high": 90% interval of that RMSE for many rows (not of the error of one row,
+            see `predict_interval`). It is wide if there were few validation rows or if the errors have a
+            heavy tail, and too narrow with fewer than about 100 validation rows of a heavy-tailed target.
             "error_if_complete": the same if nothing were missing.
             "most_informative_missing": the missing column whose value would reduce the error most, by name
             (by position for tables without names); None if nothing is missing, or no value would help.
@@ -430,6 +440,7 @@ class AnyMaskClassifier(ClassifierMixin, _AnyMaskEstimator):
         data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
         and lists in the first of these libraries that is installed
             "error": expected Brier score of the probabilities.
+            "error_low", "error_high": 90% interval of the mean Brier score of many rows.
             "error_if_complete": the same if nothing were missing.
             "most_informative_missing": the missing column whose value would reduce the error most, by name
             (by position for tables without names); None if nothing is missing, or no value would help.
