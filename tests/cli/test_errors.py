@@ -4,7 +4,7 @@ import pytest
 import typer
 
 from stablemiss import UnseenMissingWarning
-from stablemiss.cli.errors import plain_errors
+from stablemiss.cli.errors import plain_errors, with_flags
 from stablemiss.cli.interrupts import EXIT_CODE, NOTHING_WRITTEN, interruption
 
 
@@ -46,6 +46,23 @@ def test_python_parameters_are_replaced_by_flags(capsys):
         "Warning: Or use --on-unseen-missing ignore to accept this.\n"
         "Error: May be left out with --allow-missing-columns; they count as missing.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ('or set on_out_of_range="missing" to', "or use --on-out-of-range missing to"),
+        ('Set on_unseen_missing="warn".', "Set --on-unseen-missing warn."),
+        ("or pass allow_missing_columns=True, so", "or use --allow-missing-columns, so"),
+        (
+            "with date_features=False, or set date_features=True.",
+            "with --no-date-features, or omit --no-date-features.",
+        ),
+        ("pass groups to fit", "pass groups to fit"),
+    ],
+)
+def test_every_parameter_that_has_a_flag_is_replaced(message, expected):
+    assert with_flags(message) == expected
 
 
 def test_equal_warnings_are_shown_once(capsys):

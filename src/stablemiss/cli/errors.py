@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -12,11 +13,14 @@ import typer
 
 from stablemiss.cli.interrupts import EXIT_CODE, NOTHING_WRITTEN, interruption
 
-# Messages of the library mention Python parameters; the command line has flags instead.
+# Messages of the library mention Python parameters; the command line has flags. Pattern → replacement.
 FLAGS = {
-    "allow_missing_columns=True": "--allow-missing-columns",
-    'set on_unseen_missing="ignore"': "use --on-unseen-missing ignore",
-    'on_unseen_missing="ignore"': "--on-unseen-missing ignore",
+    r"(set|pass) (?=on_|allow_missing_columns=True)": "use ",
+    r"set date_features=True": "omit --no-date-features",
+    r"date_features=False": "--no-date-features",
+    r"allow_missing_columns=True": "--allow-missing-columns",
+    r'on_unseen_missing="(\w+)"': r"--on-unseen-missing \1",
+    r'on_out_of_range="(\w+)"': r"--on-out-of-range \1",
 }
 # Exit code of a program whose standard output was closed by the program that reads it.
 BROKEN_PIPE_EXIT_CODE = 141
@@ -30,8 +34,8 @@ def with_flags(message: str) -> str:
     >>> with_flags("They may be left out with allow_missing_columns=True.")
     'They may be left out with --allow-missing-columns.'
     """
-    for parameter, flag in FLAGS.items():
-        message = message.replace(parameter, flag)
+    for pattern, flag in FLAGS.items():
+        message = re.sub(pattern, flag, message)
     return message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,7 +88,7 @@ def tune(
         choice = choose_method(method, budget, params)
         rows = read_training_rows(data, Roles(target, classify, ignore or [], category or []), options)
 
-        from stablemiss.estimators import MissingClassifier, MissingRegressor
+        from stablemiss.estimators import MissingClassifier, MissingRegressor, OutOfRangeWarning
         from stablemiss.tuning import tune as search
 
         estimator_class = MissingClassifier if rows.classify else MissingRegressor
@@ -95,17 +96,20 @@ def tune(
             interruption.message = (
                 f"Interrupted; finished trials are in {study}. Run the command again to continue."
             )
-        tuned = search(
-            estimator_class(method=choice.method, params=choice.params),
-            rows.features,
-            rows.target,
-            n_trials=trials,
-            study=study,
-            random_state=seed,
-            n_jobs=jobs,
-            timeout=timeout,
-            progress=terminal_progress(),
-        )
+        with warnings.catch_warnings():
+            # Every trial would warn about the same validation rows.
+            warnings.simplefilter("ignore", OutOfRangeWarning)
+            tuned = search(
+                estimator_class(method=choice.method, params=choice.params),
+                rows.features,
+                rows.target,
+                n_trials=trials,
+                study=study,
+                random_state=seed,
+                n_jobs=jobs,
+                timeout=timeout,
+                progress=terminal_progress(),
+            )
         loss = "log loss" if rows.classify else "RMSE in standard deviations of the target"
         n_different = len({json.dumps(trial.params) for trial in tuned.trials})
         different = f" ({n_different} different ones)" if n_different < len(tuned.trials) else ""
