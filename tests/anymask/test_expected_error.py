@@ -122,7 +122,7 @@ def test_without_validation_rows_the_training_rows_calibrate():
 def test_a_restored_model_is_the_same():
     data, mixture = make(300, 60)
     model = fit(data, mixture, lambda outputs, rows: outputs)
-    restored = ErrorModel.from_state(model.state())
+    restored = ErrorModel.from_state(model.state(), len(model.slope))
     first, second = (expect(m, data, mixture, [True, False, False]) for m in (model, restored))
     np.testing.assert_array_equal(first.error, second.error)
     np.testing.assert_array_equal(first.gain, second.gain)
