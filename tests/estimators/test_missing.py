@@ -188,3 +188,20 @@ def test_a_class_with_a_single_row_is_in_classes():
     model = MissingClassifier("boosting", random_state=0).fit(X, labels)
     assert model.classes_.tolist() == ["down", "once", "up"]
     assert model.predict_proba(X).shape == (150, 3)
+
+
+def test_the_default_method_gives_intervals_and_explanations():
+    X, y = draw()
+    model = MissingRegressor(params={"budget": "fast"}, random_state=0).fit(X, y)
+    bounds = model.predict_interval(X)
+    assert (bounds[:, 0] < bounds[:, 1]).all()
+    assert (model.explain_missing(X)["error"] > 0).all()
+
+
+def test_other_methods_say_that_they_have_no_intervals():
+    X, y = draw()
+    model = MissingRegressor("ols").fit(X, y)
+    assert not hasattr(model, "predict_interval")
+    with pytest.raises(AttributeError) as caught:
+        model.predict_interval(X)
+    assert "AnyMask" in str(caught.value.__cause__)

@@ -9,6 +9,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 
 from stablemiss.checks import shown
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, to_method
+from stablemiss.estimators.uncertainty import PredictionIntervals, PredictionSets
 from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method
 
@@ -127,7 +128,7 @@ def method_with_params(method: str | Method, params: dict[str, Any] | None) -> M
     return chosen.set_params(**params)
 
 
-class MissingRegressor(RegressorMixin, MethodByNameEstimator):
+class MissingRegressor(RegressorMixin, PredictionIntervals, MethodByNameEstimator):
     """Regression on tables with missing values, with any method of the library.
 
     Several numeric targets can be predicted at once.
@@ -196,7 +197,7 @@ class MissingRegressor(RegressorMixin, MethodByNameEstimator):
     """
 
 
-class MissingClassifier(ClassifierMixin, MethodByNameEstimator):
+class MissingClassifier(ClassifierMixin, PredictionSets, MethodByNameEstimator):
     """Classification on tables with missing values, with any method of the library.
 
     Parameters

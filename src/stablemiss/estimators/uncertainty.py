@@ -1,0 +1,222 @@
+"""What estimators that use AnyMask add: prediction intervals or sets, and the cost of missing values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from stablemiss.anymask import AnyMask, AnyMaskPredictor
+from stablemiss.checks import check_number
+from stablemiss.data import Bools, Floats
+from stablemiss.estimators.base import MissingEstimator
+from stablemiss.estimators.frames import make_frame
+from stablemiss.tasks import Classification, Regression
+
+
+def uses_anymask(estimator: Any) -> bool:
+    """Whether the method of the estimator is AnyMask; raises AttributeError if it is another one."""
+    method = getattr(estimator, "method_", getattr(estimator, "method", AnyMask.name))
+    if method == AnyMask.name or isinstance(method, AnyMask):
+        return True
+    raise AttributeError(
+        f"Only AnyMask estimates uncertainty, but the method of this {type(estimator).__name__} is "
+        f"{method!r}. Use method='anymask', AnyMaskRegressor or AnyMaskClassifier."
+    )
+
+
+class _Uncertainty(MissingEstimator):
+    """Base class of `PredictionIntervals` and `PredictionSets`."""
+
+    predictor_: AnyMaskPredictor
+
+    def _explain_missing(self, X: Any, values: Floats, mask: Bools) -> Any:
+        """The result of `explain_missing` for the table X and its encoding."""
+        task, groups = self.task_, self.encoder_.groups
+        # Squared errors are averaged over numeric targets in their units, and summed over classes.
+        exponent, weight = 0, np.ones(task.d_output)
+        if isinstance(task, Regression):
+            # In units of a power of two near the largest scale, so that squares do not overflow.
+            exponent = int(np.frexp(task.scale.max())[1])
+            weight = np.ldexp(task.scale, -exponent) ** 2 / task.d_output
+        expected = self.predictor_.expected_error(values, mask, groups, weight)
+        assert self.predictor_.error_model is not None  # otherwise, `expected_error` raises
+        low, high = self.predictor_.error_model.interval(expected.error)
+        error, low, high, complete = (
+            squares.sum(axis=1) for squares in (expected.error, low, high, expected.error_if_complete)
+        )
+        names = getattr(self, "feature_names_in_", None)
+        index = expected.most_informative_missing
+        most_informative = np.array(range(self.n_features_in_) if names is None else names, dtype=object)
+        most_informative = most_informative[np.unique(groups)[index]]
+        most_informative[index < 0] = None
+
+        def to_error(squared: Floats) -> Floats:
+            return np.ldexp(np.sqrt(squared), exponent) if isinstance(task, Regression) else squared
+
+        return make_frame(
+            {
+                "error": to_error(error),
+                "error_low": to_error(low),
+                "error_high": to_error(high),
+                "error_if_complete": to_error(complete),
+                "most_informative_missing": most_informative,
+                "error_if_it_were_observed": to_error(
+                    np.maximum(error - expected.gain.max(axis=1), complete)
+                ),
+            },
+            {"most_informative_missing": nw.Int64 if names is None else nw.String},
+            like=X,
+        )
+
+
+class PredictionIntervals(_Uncertainty):
+    """Methods of regressors whose method is AnyMask."""
+
+    @available_if(uses_anymask)
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
+        """Prediction intervals that contain the target with probability `coverage`.
+
+        Intervals are wider if informative columns are missing. They are calibrated on held-out rows under
+        many augmented masks (conformal calibration): the expected size of the error given the observed values
+        is multiplied by a factor that depends on the number of missing columns. The coverage is exact on
+        average over such masks, and approximate for a single mask. If values are far outside the range in
+        training, the interval also includes that of the row without them.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `predict`.
+        coverage : float between 0 and 1, default=0.9
+            Raising it widens the intervals.
+
+        Returns
+        -------
+        (n, 2) lower and upper bounds, or (n, n_outputs, 2) if the target had several columns
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import AnyMaskRegressor
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> model = AnyMaskRegressor(budget="fast", random_state=0).fit(X, X[:, 0])
+        >>> bounds = model.predict_interval([[1.0, 0.0], [None, 0.0]])
+        >>> narrow, wide = bounds[:, 1] - bounds[:, 0]
+        >>> bool(3 * narrow < wide)
+        True
+        """
+        check_number({"coverage": coverage}, coverage="(0, 1)")
+        encoded = self._encode(X)
+        bounds = self.predictor_.predict_interval(encoded.values, encoded.mask, coverage)
+        rows, values, mask = encoded.without_out_of_range()
+        if len(rows):
+            others = self.predictor_.predict_interval(values, mask, coverage)
+            bounds[rows, :, 0] = np.minimum(bounds[rows, :, 0], others[:, :, 0])
+            bounds[rows, :, 1] = np.maximum(bounds[rows, :, 1], others[:, :, 1])
+        decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
+        return np.stack(decoded, axis=-1)
+
+    @available_if(uses_anymask)
+    def explain_missing(self, X: Any) -> Any:
+        """For each row, the expected error and the missing column that would reduce it most.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `predict`.
+
+        Returns
+        -------
+        data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
+        and lists in the first of these libraries that is installed
+            "error": expected RMSE of the prediction (over all outputs, in the target's units). For many rows,
+            the expected RMSE is the root of the mean of the squares of this column.
+            "error_low", "error_high": 90% interval of that RMSE for many rows (not of the error of one row,
+            see `predict_interval`). It is wide if there were few validation rows or if the errors have a
+            heavy tail, and too narrow with fewer than about 100 validation rows of a heavy-tailed target.
+            "error_if_complete": the same if nothing were missing.
+            "most_informative_missing": the missing column whose value would reduce the error most, by name
+            (by position for tables without names); None if nothing is missing, or no value would help.
+            "error_if_it_were_observed": expected RMSE if only that column were observed in addition.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import AnyMaskRegressor
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> model = AnyMaskRegressor(budget="fast", random_state=0).fit(X, 2 * X[:, 0] + X[:, 1])
+        >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["most_informative_missing"].tolist()
+        [0, 1]
+        """
+        values, mask, *_ = self._encode(X)
+        return self._explain_missing(X, values, mask)
+
+
+class PredictionSets(_Uncertainty):
+    """Methods of classifiers whose method is AnyMask."""
+
+    @available_if(uses_anymask)
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Bools:
+        """Sets of classes that contain the true class with probability `coverage`.
+
+        They are calibrated on held-out rows under many augmented masks (conformal calibration). The coverage
+        is exact on average over such masks, and approximate for a single mask. If values are far outside the
+        range in training, the set also includes the classes in that of the row without them.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `predict`.
+        coverage : float between 0 and 1, default=0.9
+            Raising it makes the sets larger. Sets are never empty, so their actual coverage is higher if the
+            most probable class is correct more often than `coverage`.
+
+        Returns
+        -------
+        (n, n_classes) bool, in the order of `classes_`
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import AnyMaskClassifier
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> model = AnyMaskClassifier(budget="fast", random_state=0).fit(X, X[:, 0] > 0)
+        >>> model.predict_set([[2.0, 0.0], [None, 0.0]]).sum(axis=1).tolist()
+        [1, 2]
+        """
+        check_number({"coverage": coverage}, coverage="(0, 1)")
+        encoded = self._encode(X)
+        assert isinstance(self.task_, Classification)
+        sets = self.predictor_.predict_set(encoded.values, encoded.mask, self.task_, coverage)
+        rows, values, mask = encoded.without_out_of_range()
+        if len(rows):
+            sets[rows] |= self.predictor_.predict_set(values, mask, self.task_, coverage)
+        return sets
+
+    @available_if(uses_anymask)
+    def explain_missing(self, X: Any) -> Any:
+        """For each row, the expected error and the missing column that would reduce it most.
+
+        Errors are Brier scores, summed over the classes: 0 for a certain and correct prediction, 2 for a
+        certain and wrong one.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `predict`.
+
+        Returns
+        -------
+        data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
+        and lists in the first of these libraries that is installed
+            "error": expected Brier score of the probabilities.
+            "error_low", "error_high": 90% interval of the mean Brier score of many rows.
+            "error_if_complete": the same if nothing were missing.
+            "most_informative_missing": the missing column whose value would reduce the error most, by name
+            (by position for tables without names); None if nothing is missing, or no value would help.
+            "error_if_it_were_observed": expected Brier score if only that column were observed in addition.
+        """
+        values, mask, *_ = self._encode(X)
+        return self._explain_missing(X, values, mask)
