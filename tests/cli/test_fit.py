@@ -98,13 +98,14 @@ def test_text_and_booleans_are_classes_and_numbers_are_for_regression_by_default
         assert model.classes_.tolist() == sorted(set(values))
 
 
-def test_the_missing_rate_excludes_ignored_columns(run, tmp_path):
+def test_the_missing_rate_excludes_ignored_and_empty_columns(run, tmp_path):
     write_table(
-        pyarrow.table({"x": [1.0, None, 3.0, None], "empty": [None] * 4, "y": [1.0, 2.0, 3.0, 4.0]}),
+        pyarrow.table({"x": [1.0, None, 3.0, None] * 10, "empty": [None] * 40, "y": np.arange(40.0)}),
         tmp_path / "a.csv",
     )
-    result = run("fit", "a.csv", "--target", "y", "--ignore", "empty", "--method", "ols")
-    assert "1 column and 4 rows, 50.0% of the values missing" in result.stdout
+    for options in (["--ignore", "empty"], []):
+        result = run("fit", "a.csv", "--target", "y", "--method", "ols", *options)
+        assert "1 column and 40 rows, 50.0% of the values missing" in result.stdout
 
 
 @pytest.mark.parametrize(("target", "kind"), [("price", AnyMaskRegressor), ("expensive", AnyMaskClassifier)])

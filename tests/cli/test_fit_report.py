@@ -9,7 +9,7 @@ from stablemiss.cli.fit_report import (
     show_number,
     suggested_options,
     table_lines,
-    validation_line,
+    validation_lines,
 )
 
 COLUMN = {"name": "size", "read_as": "number", "n_levels": None, "n_missing": 5, "remarks": []}
@@ -91,12 +91,12 @@ def test_the_validation_error_of_classes_and_its_absence():
         "accuracy_constant": 0.7,
         "n_rows": 30,
     }
-    line = validation_line(FACTS | {"task": "classification", "validation": scores})
+    text = " ".join(validation_lines(FACTS | {"task": "classification", "validation": scores}))
     for fact in ("0.2500", "0.6000", "90.0%", "70.0%", "30 rows"):
-        assert fact in line
-    assert "stablemiss evaluate m.stablemiss" in validation_line(FACTS | {"validation": None})
+        assert fact in text
+    assert "stablemiss evaluate m.stablemiss" in validation_lines(FACTS | {"validation": None})[0]
     undefined = FACTS["validation"] | {"r2": None}
-    assert "R²" not in validation_line(FACTS | {"validation": undefined})
+    assert "R²" not in validation_lines(FACTS | {"validation": undefined})[0]
 
 
 @pytest.mark.parametrize(

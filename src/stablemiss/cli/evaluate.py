@@ -41,7 +41,7 @@ COLUMNS = {
     "accuracy": ("Accuracy", "{:.1%}".format),
     "brier": ("Brier", "{:.4f}".format),
     "coverage": ("Coverage", "{:.1%}".format),
-    "mean_size": ("Size", show_number),
+    "mean_size": ("", show_number),
 }
 
 
@@ -142,16 +142,17 @@ def render_evaluation(facts: dict[str, Any]) -> str:
         lines.append(
             f"Left out   {count(facts['n_rows_without_target'], 'row')} without a known target{reason}"
         )
-    lines += [*facts["remarks"], "", *_missing_table(facts["by_missing_columns"])]
+    lines += [f"Remark     {remark}" for remark in facts["remarks"]]
+    lines += ["", *_missing_table(facts["by_missing_columns"], "Set size" if is_classes else "Width")]
     return "\n".join(lines)
 
 
-def _missing_table(bins: list[dict[str, Any]]) -> list[str]:
+def _missing_table(bins: list[dict[str, Any]], size_name: str) -> list[str]:
     names = [name for name in COLUMNS if any(row.get(name) is not None for row in bins)]
     cells = [
         [row["missing_columns"], f"{row['n_rows']:,}"]
         + ["" if row[name] is None else COLUMNS[name][1](row[name]) for name in names]
         for row in bins
     ]
-    header = ["Missing columns", "Rows", *(COLUMNS[name][0] for name in names)]
+    header = ["Missing columns", "Rows", *(COLUMNS[name][0] or size_name for name in names)]
     return table_lines(header, cells, right=range(1, len(header)))

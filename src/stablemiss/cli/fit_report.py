@@ -43,9 +43,9 @@ def collect_facts(
     --------
     render_facts : Their text.
     """
-    features = rows.features
-    n_cells = features.num_rows * features.num_columns
-    n_missing = sum(column.null_count for column in features.columns)
+    n_rows = rows.features.num_rows
+    used = [column for column in estimator.column_report_ if column.kind != "ignored"]
+    n_missing = sum(column.n_missing for column in used)
     scores = estimator.validation_scores_
     return {
         "target": target,
@@ -53,10 +53,10 @@ def collect_facts(
         "task": "classification" if rows.classify else "regression",
         "method": choice.method,
         "params": choice.params or {},
-        "n_rows": features.num_rows,
+        "n_rows": n_rows,
         "n_rows_without_target": rows.n_dropped,
-        "n_columns": features.num_columns,
-        "missing_share": n_missing / n_cells,
+        "n_columns": len(used),
+        "missing_share": n_missing / (n_rows * max(len(used), 1)),
         "columns": [*_used_columns(estimator, rows), *_unused_columns(rows)],
         "validation": None if scores is None else {name: _finite(score) for name, score in scores.items()},
         "dialect": rows.dialect.describe() if rows.dialect else "",
@@ -86,13 +86,14 @@ def render_facts(facts: Facts, all_columns: bool = False) -> str:
     options = suggested_options(facts["columns"])
     if options:
         lines.append(f"Consider    {' '.join(options)}")
-    lines.append(f"Validation  {validation_line(facts)}")
+    first, *others = validation_lines(facts)
+    lines += [f"Validation  {first}", *(f"            {line}" for line in others)]
     lines.append(f"Model       {facts['model']}")
     return "\n".join(lines)
 
 
-def validation_line(facts: Facts) -> str:
-    """The error on validation rows beside that of a constant.
+def validation_lines(facts: Facts) -> list[str]:
+    """The error on validation rows beside that of a constant, as one or two lines.
 
     Parameters
     ----------
@@ -102,27 +103,28 @@ def validation_line(facts: Facts) -> str:
     Examples
     --------
     >>> scores = {"rmse": 123456.7, "rmse_constant": 367000.2, "r2": 0.887, "n_rows": 2594}
-    >>> validation_line({"validation": scores, "task": "regression"})
-    'RMSE 123,457 (always predicting the mean: 367,000), R² 0.887, on 2,594 rows held out'
+    >>> validation_lines({"validation": scores, "task": "regression"})
+    ['RMSE 123,457 (always predicting the mean: 367,000), R² 0.887, on 2,594 rows held out']
     """
     scores = facts["validation"]
     if scores is None:
-        return (
+        return [
             f"not available, because {facts['method']} learns from all rows; use: stablemiss evaluate "
             f"{facts['model']} OTHER_ROWS"
-        )
+        ]
     held_out = f"on {count(scores['n_rows'], 'row')} held out"
     if facts["task"] == "regression":
         r2 = "" if scores["r2"] is None else f", R² {show_r2(scores['r2'])}"
-        return (
+        return [
             f"RMSE {show_number(scores['rmse'])} (always predicting the mean: "
             f"{show_number(scores['rmse_constant'])}){r2}, {held_out}"
-        )
-    return (
+        ]
+    return [
         f"log loss {scores['log_loss']:.4f} (always predicting the class frequencies: "
-        f"{scores['log_loss_constant']:.4f}), accuracy {scores['accuracy']:.1%} (always the most frequent "
-        f"class: {scores['accuracy_constant']:.1%}), {held_out}"
-    )
+        f"{scores['log_loss_constant']:.4f}), {held_out}",
+        f"accuracy {scores['accuracy']:.1%} (always the most frequent class: "
+        f"{scores['accuracy_constant']:.1%})",
+    ]
 
 
 def suggested_options(columns: list[Facts]) -> list[str]:
@@ -252,8 +254,7 @@ def _column_lines(columns: list[Facts], n_rows: int, limit: int | None) -> list[
     cells = [
         [
             column["name"],
-            KINDS[column["read_as"]]
-            + (f", {count(column['n_levels'], 'level')}" if column["n_levels"] else ""),
+            _show_kind(column),
             "" if column["n_missing"] is None else f"{column['n_missing'] / n_rows:.1%}",
             "; ".join(column["remarks"]),
         ]
@@ -262,6 +263,11 @@ def _column_lines(columns: list[Facts], n_rows: int, limit: int | None) -> list[
     lines = table_lines(["Column", "Read as", "Missing", "Remark"], cells, right=[2])
     n_more = len(columns) - len(shown)
     return [*lines, f"… and {n_more:,} more; --all-columns lists them."] if n_more else lines
+
+
+def _show_kind(column: Facts) -> str:
+    has_levels = column["read_as"] == "category" and column["n_levels"]
+    return KINDS[column["read_as"]] + (f", {count(column['n_levels'], 'level')}" if has_levels else "")
 
 
 def _finite(score: float) -> float | None:
