@@ -94,7 +94,8 @@ class MissingEstimator(BaseEstimator, ABC):
         y : (n,) or, for regressors, (n, n_outputs)
             Targets, without missing values.
         sample_weight : (n,), default=None
-            Non-negative weight of each row. Rows of weight zero are ignored. None weights all rows equally.
+            Non-negative weight of each row; only proportions matter. Rows whose weight is zero, or less than
+            1e-12 of the largest, are ignored. None weights all rows equally.
 
         Returns
         -------
