@@ -117,7 +117,7 @@ def check_number(parameters: object, *, unless: Any = _NOTHING, **intervals: str
             continue
         if not is_real(value) or not _is_in(value, interval):
             raise _error(name, _described(interval), value, unless)
-        if is_integer(value) and abs(value) > MAX_INT64:
+        if isinstance(value, int) and abs(value) > MAX_INT64:
             raise ValueError(
                 f"{name} is the integer {shown(value)}, which is too large. Use a float: {value:.0e}."
             )

@@ -130,7 +130,7 @@ def test_a_default_index_is_dropped_without_a_warning(tmp_path):
         ("a.csv", b"", "is empty"),
         ("a.csv", b"x,y\n", "has column names but no rows"),
         ("a.csv", b"x,x\n1,2\n", "several columns named 'x'; rename"),
-        ("a.csv.gz", gzip.compress(b"x,y\n1,2\n" * 999)[:-20], "cannot be read as CSV"),
+        ("a.csv.gz", gzip.compress(b"x,y\n1,2\n" * 999, mtime=0)[:-20], "cannot be read as CSV"),
         ("a.parquet", b"PAR1 nonsense", "cannot be read as Parquet"),
         ("a.feather", b"nonsense", "cannot be read as Feather"),
         ("a.xlsx", b"nonsense", "cannot be read as Excel"),

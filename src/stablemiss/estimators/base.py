@@ -139,7 +139,8 @@ class MissingEstimator(BaseEstimator, ABC):
         y : (n,) or, for regressors, (n, n_outputs)
             Targets, without missing values.
         sample_weight : (n,), default=None
-            Non-negative weight of each row. Rows of weight zero are ignored. None weights all rows equally.
+            Non-negative weight of each row; only proportions matter. Rows whose weight is zero, or less than
+            1e-12 of the largest, are ignored. None weights all rows equally.
         groups : (n,), default=None
             Group of each row, such as a patient or a station. Validation rows are then whole groups, so that
             stopping, stacking and intervals are judged on groups that the model does not know.

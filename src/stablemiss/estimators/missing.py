@@ -141,7 +141,7 @@ class MissingRegressor(RegressorMixin, PredictionIntervals, MethodByNameEstimato
         changes; ``params={"budget": "fast"}`` makes it faster.
     params : dict, default=None
         Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; all others keep their
-        defaults.
+        defaults. A search over single ones uses names such as ``params__ridge``.
     validation_fraction : float, default=0.15
         Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
         these choices more reliable and leaves fewer rows to train on.
@@ -208,7 +208,7 @@ class MissingClassifier(ClassifierMixin, PredictionSets, MethodByNameEstimator):
         changes; ``params={"budget": "fast"}`` makes it faster.
     params : dict, default=None
         Hyper-parameters of a method given by name, such as ``{"ridge": 0.1}``; all others keep their
-        defaults.
+        defaults. A search over single ones uses names such as ``params__ridge``.
     validation_fraction : float, default=0.15
         Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
         model. Raising it makes these choices more reliable and leaves fewer rows to train on.
