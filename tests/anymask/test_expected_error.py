@@ -102,6 +102,18 @@ def test_training_rows_show_how_common_outliers_are(seed):
     assert expect(model, data, mixture, [True] * 3).error[0, 0] == pytest.approx(2, rel=0.4)
 
 
+def test_a_single_huge_error_does_not_determine_the_level():
+    """One training row in two thousand has noise of a thousand standard deviations; the variance is one."""
+
+    def noise(rng, n):
+        return rng.normal(size=n) + np.where(np.arange(n) == 7, 1000.0, 0.0)
+
+    data, mixture = make(2000, 300, noise)
+    model = fit(data, mixture, lambda outputs, rows: outputs)
+    # The mean square of the training rows is 500.
+    assert expect(model, data, mixture, [True] * 3).error[0, 0] < 3
+
+
 def test_the_interval_is_wider_for_fewer_rows_and_for_heavier_tails():
     factors = {}
     for n_train, n_valid, noise in ((8000, 1600, normal), (800, 160, normal), (800, 160, rare_outliers)):

@@ -37,6 +37,8 @@ from stablemiss.tasks import Classification, Task
 MAX_ROWS = 10_000
 # Penalty of the squared differences of slope from 1 and growth from 0, times the number of distinct rows.
 SHRINKAGE = 20.0
+# Maximum share of one row in the sum of the mixture's squared errors, so that it cannot dominate the level.
+MAX_SHARE = 0.3
 # Errors of the mixture on its own training rows are too small by a factor of about 1 − OPTIMISM · (number of
 # columns + 1) / number of rows; half of that is the assumed standard error of this correction.
 OPTIMISM = 4.0
@@ -179,7 +181,7 @@ class _MixtureErrors(NamedTuple):
     Attributes
     ----------
     expected, errors, weight : (n,)
-        Expected and actual squared errors, and weights of the rows.
+        Expected and actual squared errors, and weights of the rows; reduced for rows with huge errors.
     row : (n,) int
         Index of the distinct row to which each row and mask belongs.
     """
@@ -198,7 +200,10 @@ class _MixtureErrors(NamedTuple):
         expected = _mixture_error(mixture, rows.values, rows.mask, rows.groups, weight).error
         errors = _squared_errors(mixture.predict(rows.values, rows.mask), rows, task)
         _, row = np.unique(row, return_inverse=True)
-        return [cls(e, actual, rows.weight, row) for e, actual in zip(expected.T, errors.T, strict=True)]
+        factors = [_limit_shares(_sum_by_row(rows.weight * error, row))[row] for error in errors.T]
+        return [
+            cls(expected[:, k], errors[:, k], rows.weight * factor, row) for k, factor in enumerate(factors)
+        ]
 
     def level(self) -> float:
         """Actual relative to expected squared errors."""
@@ -206,9 +211,24 @@ class _MixtureErrors(NamedTuple):
 
     def residuals(self) -> Floats:
         """Contribution of each distinct row to the relative error of `level`, times the number of rows."""
-        expected = self.level() * np.bincount(self.row, self.weight * self.expected)
-        actual = np.bincount(self.row, self.weight * self.errors)
+        expected = self.level() * _sum_by_row(self.weight * self.expected, self.row)
+        actual = _sum_by_row(self.weight * self.errors, self.row)
         return (actual - expected) / max(expected.mean(), TINY)
+
+
+def _sum_by_row(numbers: Floats, row: NDArray[np.int64]) -> Floats:
+    """Sum of the numbers that belong to each distinct row."""
+    return np.bincount(row, numbers).astype(np.float64)
+
+
+def _limit_shares(sums: Floats) -> Floats:
+    """Factors (n,) that reduce the largest `sums` to at most `MAX_SHARE` of the total after reduction."""
+    largest = np.sort(sums)[::-1]
+    for n_reduced in range(min(len(sums), int(1 / MAX_SHARE) + 1)):
+        limit = MAX_SHARE * largest[n_reduced:].sum() / (1 - MAX_SHARE * n_reduced)
+        if 0 < largest[n_reduced] <= limit:
+            return np.minimum(1.0, limit / np.maximum(sums, np.finfo(float).tiny))
+    return np.ones(len(sums))
 
 
 def _fit_output(
@@ -237,7 +257,7 @@ def _fit_output(
     log_level = np.log(max(float(weight @ errors), TINY) / max(float(weight @ shape), TINY))
     log_correction, variance = _compare_levels(valid, train, columns_per_row)
     # The ratio of the errors of ensemble and mixture is uncertain, too.
-    ours, theirs = (np.bincount(row, weight * squares) for squares in (errors, valid.errors))
+    ours, theirs = (_sum_by_row(weight * squares, row) for squares in (errors, valid.errors))
     difference = ours / max(ours.mean(), TINY) - theirs / max(theirs.mean(), TINY)
     variance += float(np.mean(difference**2)) / n_rows + MISFIT**2
     return log_level + log_correction, slope, growth, np.sqrt(variance)
