@@ -90,6 +90,8 @@ def fit(
         check_readable(data, options.format)
         check_can_write(model)
         check_not_input("--model", model, {"the data": data, "--params": params_file(params)})
+        if groups is not None and time is not None:
+            raise ValueError("Use --groups or --time to choose the validation rows, not both.")
         choice = choose_method(method, budget, params)
         roles = Roles(target, classify, ignore or [], category or [], groups, time)
         rows = read_training_rows(data, roles, options)
