@@ -1,6 +1,6 @@
 import pytest
 
-from stablemiss.progress import NullProgress, ProgressBar, terminal_progress
+from stablemiss.progress import NullProgress, ProgressBar, progress_line, terminal_progress
 
 
 @pytest.fixture
@@ -34,6 +34,30 @@ def test_the_share_that_is_done_and_the_time_left_are_shown_if_the_total_is_know
     shown = capsys.readouterr().err
     for text in ("Step 2 of 5: boosted trees", "25%", "0:01:30 left"):
         assert text in shown
+
+
+@pytest.mark.parametrize("width", [1, 10, 40, 60, 80, 100, 200])
+@pytest.mark.parametrize("share", [None, 0.0, 0.25, 1.0])
+def test_a_line_fits_into_the_terminal_and_the_note_is_cut_first(width, share):
+    left = None if share is None else 90.2
+    line = progress_line("Step 2 of 5: boosted trees", share, 3.0, left, "loss " + "9" * 50, width)
+    assert len(line) <= width
+    if width >= 60:
+        assert line.startswith("Step 2 of 5: boosted trees")
+        assert "0:00:03" in line
+        assert (share is None) == ("left" not in line)
+        assert (share is None) == ("%" not in line)
+    assert ("9" * 50 in line) == (width >= (100 if share is None else 200))
+
+
+def test_square_brackets_are_no_markup(terminal, capsys):
+    bar = ProgressBar()
+    bar.start("trees [fast]", total=2)
+    bar.update(1, "[red]")
+    bar.finish()
+    shown = capsys.readouterr().err
+    assert "trees [fast]" in shown
+    assert "[red]" in shown
 
 
 def test_without_a_total_no_share_and_no_time_left_are_shown(terminal, capsys):

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn, TaskID
+
+# Widths in characters. There is no bar, and no note, if there is less room.
+MIN_BAR_WIDTH, MAX_BAR_WIDTH, MIN_NOTE_WIDTH = 6, 20, 8
 
 
 class Progress(ABC):
@@ -90,15 +94,10 @@ class ProgressBar(Progress):
     def start(self, description: str, total: int | None = None) -> None:
         # Rich takes a while to import, and most processes show no bar.
         from rich.console import Console
-        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
 
         self.finish()
-        columns = [SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=24)]
-        if total is not None:
-            columns.append(TextColumn("{task.percentage:>3.0f}%"))
-        columns += [TimeElapsedColumn(), _time_left(), TextColumn("{task.fields[note]}")]
-        self._progress = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        self._progress = RichProgress(_line_column(), console=Console(stderr=True), transient=True)
         self._task = self._progress.add_task(description, total=total, note="")
         self._progress.start()
 
@@ -117,17 +116,72 @@ def terminal_progress() -> Progress:
     return ProgressBar() if sys.stderr.isatty() else NullProgress()
 
 
-def _time_left() -> ProgressColumn:
-    """Column with the estimated time left; empty as long as it is not known."""
+def progress_line(
+    description: str, share: float | None, elapsed: float, left: float | None, note: str, width: int
+) -> str:
+    """The text of a progress bar. On a narrow terminal, first the note and then the bar is cut.
+
+    Parameters
+    ----------
+    description : str
+        Description of the task.
+    share : float or None
+        Share that is done; None if it is not known.
+    elapsed, left : float or None
+        Seconds since the start, and estimated seconds that are left.
+    note : str
+        A short fact.
+    width : int
+        Number of characters of the line.
+
+    Examples
+    --------
+    >>> progress_line("Step 2 of 5: trees", 0.5, 3.0, 90.0, "loss 0.5", width=76)
+    'Step 2 of 5: trees ━━━━━━━━━━──────────  50% 0:00:03, 0:01:30 left loss 0.5'
+    >>> progress_line("Step 2 of 5: trees", 0.5, 3.0, 90.0, "loss 0.5", width=55)
+    'Step 2 of 5: trees ━━━━─────  50% 0:00:03, 0:01:30 left'
+    """
+    times = str(timedelta(seconds=round(elapsed)))
+    if left is not None:
+        times += f", {timedelta(seconds=max(0, round(left)))} left"
+    percentage = "" if share is None else f"{share:4.0%}"
+    n_free = width - len(" ".join(filter(None, [description, percentage, times])))
+    bar = ""
+    if share is not None and n_free > MIN_BAR_WIDTH:
+        n_bar = min(MAX_BAR_WIDTH, n_free - 1)
+        n_done = round(share * n_bar)
+        bar = "━" * n_done + "─" * (n_bar - n_done)
+    line = " ".join(filter(None, [description, bar, percentage, times]))
+    if note and width - len(line) > MIN_NOTE_WIDTH:
+        line += f" {note}"
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def _line_column() -> ProgressColumn:
+    """A single column of rich with `progress_line`."""
+    from rich.console import Console, ConsoleOptions
     from rich.progress import ProgressColumn, Task
     from rich.text import Text
 
-    class TimeLeft(ProgressColumn):
-        max_refresh = 0.5
+    class Line:
+        def __init__(self, task: Task):
+            self._task = task
 
-        def render(self, task: Task) -> Text:
-            if task.total is None or task.time_remaining is None:
-                return Text("")
-            return Text(f"{timedelta(seconds=max(0, round(task.time_remaining)))} left")
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
+            task = self._task
+            share = None if task.total is None else min(1.0, task.completed / max(task.total, 1))
+            line = progress_line(
+                task.description,
+                share,
+                task.elapsed or 0.0,
+                None if share is None else task.time_remaining,
+                task.fields["note"],
+                options.max_width,
+            )
+            yield Text(line, no_wrap=True, overflow="ellipsis")
 
-    return TimeLeft()
+    class LineColumn(ProgressColumn):
+        def render(self, task: Task) -> Line:
+            return Line(task)
+
+    return LineColumn()

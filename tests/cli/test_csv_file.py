@@ -73,6 +73,7 @@ def test_a_single_quotation_mark_inside_an_entry_does_not_stop_the_reading(monke
     ("content", "options", "facts"),
     [
         (b"", {}, ["is empty"]),
+        (bytes(range(256)), {}, ["not a text file", "--format"]),
         (b"a,b\n1,2\n3\n", {}, ["Line 3", "1 fields instead of 2", "--separator"]),
         (b"a,b\n1,2\n3,4,5\n", {}, ["Line 3", "3 fields instead of 2", "3,4,5"]),
         (b"a;b\n1;2\n", {"separator": ","}, ["single column 'a;b'", "';'", "omit --separator"]),

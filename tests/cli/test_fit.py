@@ -150,13 +150,14 @@ def test_warnings_are_in_the_json_object_too(run, table):
     assert len(json.loads(result.stdout)["warnings"]) == result.stderr.count("Warning: ") == 1
 
 
-def test_groups_and_time_choose_the_validation_rows(run, tmp_path):
+def test_groups_and_time_choose_the_validation_rows(run, error_of, tmp_path):
     (tmp_path / "a.csv").write_text("x,g,y\n" + "\n".join(f"{i},{i // 10},{i}" for i in range(100)))
     command = ("fit", "a.csv", "--target", "y", "--method", "boosting", "--json")
     by_group = json.loads(run(*command, "--groups", "g").stdout)
     assert by_group["validation"]["n_rows"] == 20
     assert [column["name"] for column in by_group["columns"]] == ["x", "g"]
     assert by_group["columns"][1]["read_as"] == "ignored"
+    assert "not both" in error_of(*command, "--groups", "g", "--time", "x")
     assert json.loads(run(*command, "--time", "x").stdout)["validation"]["n_rows"] == 15
     assert list(load_model("model.stablemiss").feature_names_in_) == ["x", "g"]
 

@@ -23,6 +23,7 @@ from stablemiss.cli.formats import (
         ("a.pq", "parquet"),
         ("a.arrow", "feather"),
         ("a.ndjson", "jsonl"),
+        ("a.json", "jsonl"),
     ],
 )
 def test_the_extension_determines_the_format(name, expected):

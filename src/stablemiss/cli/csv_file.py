@@ -60,6 +60,8 @@ def csv_batches(
     if not sample.strip():
         raise ValueError(f"{name} is empty.")
     encoding = _check_encoding(encoding) if encoding else detect_encoding(sample)
+    if b"\0" in sample and not encoding.startswith(("utf-16", "utf-32")):
+        raise ValueError(f"{name} is not a text file; if it is not CSV, give its format with --format.")
     # A file that fits into the sample has a complete last line even if no line break follows.
     end = "\n" if len(sample) < SAMPLE_BYTES else ""
     lines = complete_lines(decode(sample, encoding) + end)

@@ -54,6 +54,7 @@ def fit(
         str | None,
         typer.Option(
             help="Validate on whole groups of this column, such as a patient. It is not used as a feature.",
+            metavar="COLUMN",
             show_default=False,
         ),
     ] = None,
@@ -61,13 +62,15 @@ def fit(
         str | None,
         typer.Option(
             help="Validate on the latest rows by this column. It is also a feature, unless it is ignored.",
+            metavar="COLUMN",
             show_default=False,
         ),
     ] = None,
     no_date_features: Annotated[
         bool,
         typer.Option(
-            "--no-date-features", help="Do not turn dates into year, month, weekday and hour; refuse them."
+            "--no-date-features",
+            help="Do not turn dates into year, month, weekday and hour. Dates in text are then categories.",
         ),
     ] = False,
     seed: Seed = 0,
@@ -90,6 +93,8 @@ def fit(
         check_readable(data, options.format)
         check_can_write(model)
         check_not_input("--model", model, {"the data": data, "--params": params_file(params)})
+        if groups is not None and time is not None:
+            raise ValueError("Use --groups or --time to choose the validation rows, not both.")
         choice = choose_method(method, budget, params)
         roles = Roles(target, classify, ignore or [], category or [], groups, time)
         rows = read_training_rows(data, roles, options)

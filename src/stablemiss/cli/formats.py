@@ -37,8 +37,10 @@ EXTENSIONS = {
     ".arrow": Format.feather,
     ".jsonl": Format.jsonl,
     ".ndjson": Format.jsonl,
+    ".json": Format.jsonl,
     ".jsonl.gz": Format.jsonl,
     ".ndjson.gz": Format.jsonl,
+    ".json.gz": Format.jsonl,
     ".xlsx": Format.excel,
     ".xlsm": Format.excel,
 }

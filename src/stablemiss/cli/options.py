@@ -12,23 +12,30 @@ from stablemiss.cli.reading import ReadOptions
 
 TABLE_HELP = "CSV, Parquet, Feather, JSON lines or Excel, optionally gzipped; - for standard input."
 
-Target = Annotated[str, typer.Option(help="Column to predict.")]
+# Heading of the options for reading files in the help texts.
+READING = "Reading files"
+
+Target = Annotated[str, typer.Option(help="Column to predict.", metavar="COLUMN")]
 MethodName = Annotated[
     str | None,
-    typer.Option(help="Method to fit; see: stablemiss methods. Default: anymask.", show_default=False),
+    typer.Option(
+        help="Method to fit; see: stablemiss methods. Default: anymask.", metavar="NAME", show_default=False
+    ),
 ]
 Params = Annotated[
     str | None,
     typer.Option(
         help="Hyper-parameters: JSON such as '{\"ridge\": 0.1}', or a JSON file as written by `stablemiss "
         "tune`, which also names the method.",
+        metavar="JSON",
         show_default=False,
     ),
 ]
 BudgetName = Annotated[
     str | None,
     typer.Option(
-        help="Time for anymask: fast, default or best. Better budgets take several times as long.",
+        help="Time for anymask: fast, default or best. Each takes several times as long as the one before.",
+        metavar="NAME",
         show_default=False,
     ),
 ]
@@ -43,7 +50,9 @@ Classify = Annotated[
 Ignore = Annotated[
     list[str] | None,
     typer.Option(
-        help="Do not use this column, for example an identifier. Can be repeated.", show_default=False
+        help="Do not use this column, for example an identifier. Can be repeated.",
+        metavar="COLUMN",
+        show_default=False,
     ),
 ]
 Category = Annotated[
@@ -51,6 +60,7 @@ Category = Annotated[
     typer.Option(
         help="Treat this column as categorical even if it contains numbers or dates, for example a code. Can "
         "be repeated.",
+        metavar="COLUMN",
         show_default=False,
     ),
 ]
@@ -58,21 +68,37 @@ Seed = Annotated[int, typer.Option(help="Random seed.", min=0)]
 
 Separator = Annotated[
     str | None,
-    typer.Option(help="Separator of CSV files, such as ';' or tab. Default: detected.", show_default=False),
+    typer.Option(
+        help="Separator of CSV files, such as ';' or tab. Default: detected.",
+        metavar="CHARACTER",
+        rich_help_panel=READING,
+        show_default=False,
+    ),
 ]
 Decimal = Annotated[
     str | None,
-    typer.Option(help="Decimal mark of CSV files: . or ,  Default: detected.", show_default=False),
+    typer.Option(
+        help="Decimal mark of CSV files: . or ,  Default: detected.",
+        metavar="CHARACTER",
+        rich_help_panel=READING,
+        show_default=False,
+    ),
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option(help="Encoding of CSV files, such as cp1252. Default: detected.", show_default=False),
+    typer.Option(
+        help="Encoding of CSV files, such as cp1252. Default: detected.",
+        metavar="NAME",
+        rich_help_panel=READING,
+        show_default=False,
+    ),
 ]
 FormatName = Annotated[
     Format | None,
     typer.Option(
         "--format",
         help="Format of - and of files whose name does not show it. Default: csv.",
+        rich_help_panel=READING,
         show_default=False,
     ),
 ]
@@ -81,6 +107,8 @@ MissingValue = Annotated[
     typer.Option(
         help="Entry that means that a value is missing, in addition to NA, ? and similar ones. Can be "
         "repeated.",
+        metavar="ENTRY",
+        rich_help_panel=READING,
         show_default=False,
     ),
 ]

@@ -53,7 +53,11 @@ ModelFile = Annotated[Path, typer.Argument(help="Model file written by `stablemi
 NewTable = Annotated[Path, typer.Argument(help=f"Table with new rows: {TABLE_HELP}")]
 TargetOfModel = Annotated[
     str | None,
-    typer.Option(help="Column with the true values. Default: the target of the model.", show_default=False),
+    typer.Option(
+        help="Column with the true values. Default: the target of the model.",
+        metavar="COLUMN",
+        show_default=False,
+    ),
 ]
 AllowMissingColumns = Annotated[
     bool,

@@ -180,7 +180,7 @@ def predict_batches(
     """
     n_rows = 0
     progress = terminal_progress()
-    progress.start("Predicting", rows.source.n_rows)
+    progress.start("predicting", rows.source.n_rows)
     try:
         for batch in rows.batches():
             with warnings.of_batch():

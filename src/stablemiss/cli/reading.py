@@ -19,6 +19,7 @@ from stablemiss.cli.csv_file import csv_batches
 from stablemiss.cli.dialect import Dialect
 from stablemiss.cli.formats import NAMES, STANDARD, Format, check_readable, format_of, show_path
 from stablemiss.cli.records import excel_batches, jsonl_batches
+from stablemiss.progress import terminal_progress
 
 if TYPE_CHECKING:
     import pyarrow
@@ -159,9 +160,14 @@ def read_table(path: Path, options: ReadOptions | None = None) -> tuple[pyarrow.
     --------
     open_table : Reads it in batches.
     """
-    with open_table(path, options or ReadOptions(), whole=True) as source:
-        (table,) = source.batches()
-        return table, source.dialect
+    progress = terminal_progress()
+    progress.start(f"reading {show_path(path)}")
+    try:
+        with open_table(path, options or ReadOptions(), whole=True) as source:
+            (table,) = source.batches()
+            return table, source.dialect
+    finally:
+        progress.finish()
 
 
 def _text_source(
