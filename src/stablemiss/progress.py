@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
+from stablemiss.checks import shown
+
 
 class Progress(ABC):
     """Base class of progress reporters."""
@@ -104,3 +106,18 @@ class ProgressBar(Progress):
         if self._progress is not None:
             self._progress.stop()
         self._progress = self._task = None
+
+
+def to_progress(progress: Progress | None) -> Progress:
+    """Return `progress`, or one that shows nothing for None; raise TypeError for anything else.
+
+    Examples
+    --------
+    >>> type(to_progress(None)).__name__
+    'NullProgress'
+    """
+    if not isinstance(progress, Progress | None):
+        raise TypeError(
+            f"progress must be a Progress, such as ProgressBar(), or None; got {shown(progress)}."
+        )
+    return progress or NullProgress()

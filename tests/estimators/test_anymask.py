@@ -85,7 +85,7 @@ def test_columns_that_the_table_does_not_have_raise():
         AnyMaskRegressor(never_missing=["d"]).fit(X, y)
     with pytest.raises(ValueError, match="no column names; pass positions"):
         AnyMaskRegressor(may_vanish=["a"]).fit(X.to_numpy(), y)
-    with pytest.raises(ValueError, match="must be a list of columns"):
+    with pytest.raises(ValueError, match="must be a list of names or positions"):
         AnyMaskRegressor(may_vanish="a").fit(X, y)
 
 
@@ -142,7 +142,7 @@ def test_each_output_has_an_interval_in_its_units(two_outputs):
 @pytest.mark.parametrize("coverage", [0, 1, -0.1, 90, float("nan")])
 def test_coverage_must_be_between_0_and_1(regressor, classifier, coverage):
     row = [[0.0, 0.0, 0.0]]
-    reason = f"coverage must lie between 0 and 1.*got {coverage}"
+    reason = f"coverage must be .* above 0 and below 1; got {coverage}"
     with pytest.raises(ValueError, match=reason):
         regressor.predict_interval(row, coverage)
     with pytest.raises(ValueError, match=reason):
