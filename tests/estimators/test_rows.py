@@ -216,7 +216,7 @@ def test_weights_are_scaled_and_negligible_ones_become_zero():
     np.testing.assert_array_equal(read_weight([1e300, 1e300 * 0.75, 1.0], 3) > 0, [True, True, False])
     np.testing.assert_allclose(read_weight([5e-324, 5e-324], 2), [0.5, 0.5])
     np.testing.assert_array_equal(read_weight([1.0, 1e-11], 2), [0.5, 0.5e-11])
-    with pytest.raises(ValueError, match="sample_weight must have at least 2 .* largest, 1e\\+300"):
+    with pytest.raises(ValueError, match=r"sample_weight must have at least 2 .* largest, 1e\+300"):
         read_weight([1e300, 1.0, 1.0], 3)
 
 
@@ -227,13 +227,13 @@ def test_a_fraction_a_splitter_or_none_is_a_validation_split(split):
 
 @pytest.mark.parametrize("split", ["a", 0, 1.0, True, KFold, [0.2]])
 def test_other_validation_splits_raise(split):
-    with pytest.raises(ValueError, match="validation_split must be .* or None; got"):
+    with pytest.raises(ValueError, match=r"validation_split must be .* or None; got"):
         check_validation_split(split)
 
 
 def test_targets_up_to_the_limit_are_accepted_and_larger_ones_raise():
     check_size(np.array([1e300, -1e300, 0.0]), None)
-    with pytest.raises(ValueError, match="must lie between .* but has the value -2e\\+300. Rescale"):
+    with pytest.raises(ValueError, match=r"must lie between .* but has the value -2e\+300. Rescale"):
         check_size(np.array([[0.0, 1.0], [1.0, -2e300]]), None)
 
 

@@ -17,7 +17,6 @@ from stablemiss.estimators.base import (
 )
 from stablemiss.methods import Method
 
-
 # Prefix of `set_params` for items of the parameter `params`.
 PARAMS = "params__"
 
