@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Widths in characters. There is no bar, and no note, if there is less room.
 MIN_BAR_WIDTH, MAX_BAR_WIDTH, MIN_NOTE_WIDTH = 6, 20, 8
 
+from stablemiss.checks import shown
+
 
 class Progress(ABC):
     """Base class of progress reporters."""
@@ -185,3 +187,18 @@ def _line_column() -> ProgressColumn:
             return Line(task)
 
     return LineColumn()
+
+
+def to_progress(progress: Progress | None) -> Progress:
+    """Return `progress`, or one that shows nothing for None; raise TypeError for anything else.
+
+    Examples
+    --------
+    >>> type(to_progress(None)).__name__
+    'NullProgress'
+    """
+    if not isinstance(progress, Progress | None):
+        raise TypeError(
+            f"progress must be a Progress, such as ProgressBar(), or None; got {shown(progress)}."
+        )
+    return progress or NullProgress()

@@ -97,6 +97,7 @@ DECORRELATION = {
     "batch_size": (lambda: learn_weights(TABLE, MASK, rng=RNG, batch_size=1), ["batch_size", "got 1"]),
     "learning_rate": (lambda: learn_weights(TABLE, MASK, rng=RNG, learning_rate=-1), ["learning_rate", "-1"]),
     "device": (lambda: learn_weights(TABLE, MASK, rng=RNG, device="gpu"), ["device", "'gpu'"]),
+    "progress": (lambda: learn_weights(TABLE, MASK, rng=RNG, progress="a"), ["progress", "'a'"]),
     "groups": (lambda: learn_weights(TABLE, MASK, rng=RNG, groups=[0, 1]), ["groups", "(2,)"]),
     "no rows": (lambda: learn_weights(TABLE[:0], MASK[:0], rng=RNG), ["row", "(0, 3)"]),
     "n_directions": (lambda: TransportDecorrelator(n_directions=0), ["n_directions", "got 0"]),

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from stablemiss.checks import check_choice, check_integer, check_number
 from stablemiss.data import Floats, MaskedData
-from stablemiss.progress import NullProgress, Progress
+from stablemiss.progress import Progress, to_progress
 from stablemiss.seeding import Rng, check_rng
 from stablemiss.training import MIN_OPS_FOR_THREADS, Stage, Step, run_stages, to_device
 
@@ -67,6 +67,7 @@ class BalancingDecorrelator:
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(500, 1))
     >>> table = np.hstack([x + rng.normal(size=(500, 1)), x + rng.normal(size=(500, 1))])
@@ -153,7 +154,7 @@ class BalancingDecorrelator:
             min_batches=STEPS_PER_EPOCH,
             n_threads=1 if n * d * d < MIN_OPS_FOR_THREADS else None,
         )
-        run_stages([stage], rng, progress or NullProgress())
+        run_stages([stage], rng, to_progress(progress))
         fitted = weights().detach().double().cpu().numpy()
         return fitted / fitted.mean()
 

@@ -22,7 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 from stablemiss.checks import check_choice, check_integer, check_number, check_widths
 from stablemiss.data import Floats, MaskedData
 from stablemiss.decorrelation.permuting import draw_orders, resample_by_weight
-from stablemiss.progress import NullProgress, Progress
+from stablemiss.progress import Progress, to_progress
 from stablemiss.seeding import Rng, check_rng, draw_seed
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class RatioDecorrelator:
         data = MaskedData.of_complete(columns, weight, groups)
         data.check_has_rows()
         n = len(data)
-        progress = progress or NullProgress()
+        progress = to_progress(progress)
         progress.start("row weights", total=self.n_permutations * self.n_folds)
         ratio = np.zeros(n)
         for permutation in range(self.n_permutations):

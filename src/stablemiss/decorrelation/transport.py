@@ -29,7 +29,7 @@ from stablemiss.decorrelation.dependence import Dependence
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.decorrelation.objective import Objective, RowWeights, Weighting, critical_gamma_from_gradient
 from stablemiss.decorrelation.permuting import draw_orders, resample_by_weight
-from stablemiss.progress import NullProgress, Progress
+from stablemiss.progress import Progress, to_progress
 from stablemiss.seeding import Rng, check_rng
 from stablemiss.torch_state import torch_threads
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
@@ -259,7 +259,7 @@ class TransportDecorrelator:
             lr_reductions=2,
             min_batches=STEPS_PER_EPOCH,
         )
-        run_stages([stage], rng, progress or NullProgress())
+        run_stages([stage], rng, to_progress(progress))
         features = RandomFeatures.draw(data.n_columns, N_FEATURES, rng)
         group_tensor = torch.as_tensor(data.groups, device=rows.values.device)
         report_measure = Dependence(rows.values, rows.mask > 0, features, groups=group_tensor)

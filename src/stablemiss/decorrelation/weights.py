@@ -30,7 +30,7 @@ from stablemiss.decorrelation.objective import (
     critical_gamma_from_gradient,
 )
 from stablemiss.decorrelation.permuting import draw_orders
-from stablemiss.progress import NullProgress, Progress
+from stablemiss.progress import Progress, to_progress
 from stablemiss.seeding import Rng, check_rng
 from stablemiss.training import Rows, Stage, Step, run_stages, to_device
 
@@ -152,7 +152,7 @@ class Decorrelator:
         data.check_has_rows()
         # Rows of weight zero are excluded.
         used = np.flatnonzero(data.weight > 0)
-        weighting = _Problem(self, data.rows(used), rng).solve(progress or NullProgress())
+        weighting = _Problem(self, data.rows(used), rng).solve(to_progress(progress))
         all_weights = np.zeros(len(data))
         all_weights[used] = weighting.weight
         return replace(weighting, weight=all_weights / all_weights.mean())

@@ -72,6 +72,7 @@ class MNAR(Mechanism):
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 5))
     >>> mask = MNAR(level=0.5).fit(X, rng).draw(X, rng)

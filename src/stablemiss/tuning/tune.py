@@ -18,7 +18,7 @@ from stablemiss.checks import check_integer, check_number, check_path, shown
 from stablemiss.estimators.missing import MethodByNameEstimator, method_with_params
 from stablemiss.methods import Method
 from stablemiss.missingness import Mechanism
-from stablemiss.progress import NullProgress, Progress
+from stablemiss.progress import Progress, to_progress
 from stablemiss.results import Record, Score
 from stablemiss.results.provenance import describe, provenance
 from stablemiss.tuning.holdout import HoldoutSplit
@@ -199,10 +199,9 @@ def tune(
             "random_state": random_state,
             "n_jobs": n_jobs,
             "timeout": timeout,
-            "progress": progress,
         }
     )
-    progress = progress or NullProgress()
+    progress = to_progress(progress)
     method = method_with_params(estimator.method, estimator.params)
     all_params = method.get_params(deep=False)
     space = method.space if space is None else space
@@ -307,9 +306,11 @@ def _check_arguments(arguments: dict[str, Any]) -> None:
     check_integer(arguments, n_jobs=(1, 4096), unless=-1)
     if arguments["study"] is not None:
         check_path("study", arguments["study"])
-    for name, kind in {"test_mechanism": Mechanism, "progress": Progress}.items():
-        if not isinstance(arguments[name], kind | None):
-            raise TypeError(f"{name} must be a {kind.__name__} or None; got {shown(arguments[name])}.")
+    if not isinstance(arguments["test_mechanism"], Mechanism | None):
+        raise TypeError(
+            "test_mechanism must be a fitted mechanism, such as MCARIndependent(0.5), or None; got "
+            f"{shown(arguments['test_mechanism'])}."
+        )
 
 
 def _check_space(space: Space, method: Method) -> None:
