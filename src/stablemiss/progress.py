@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from stablemiss.checks import shown
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn, TaskID
 
 # Widths in characters. There is no bar, and no note, if there is less room.
 MIN_BAR_WIDTH, MAX_BAR_WIDTH, MIN_NOTE_WIDTH = 6, 20, 8
-
-from stablemiss.checks import shown
 
 
 class Progress(ABC):
