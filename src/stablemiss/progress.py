@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from stablemiss.checks import shown
-
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import ProgressColumn, TaskID
@@ -198,6 +196,9 @@ def to_progress(progress: Progress | None) -> Progress:
     'NullProgress'
     """
     if not isinstance(progress, Progress | None):
+        # Imported here, because it imports numpy, which the command line does not need for every command.
+        from stablemiss.checks import shown
+
         raise TypeError(
             f"progress must be a Progress, such as ProgressBar(), or None; got {shown(progress)}."
         )
