@@ -125,7 +125,7 @@ def read_row_labels(labels: Any, n_rows: int, name: str) -> NDArray | None:
 
 def validation_scores(
     predictor: Predictor, train: MaskedData, valid: MaskedData, task: Task
-) -> dict[str, float]:
+) -> dict[str, float] | None:
     """Errors on the validation rows, beside those of the best constant prediction for the training rows.
 
     Parameters
@@ -142,6 +142,7 @@ def validation_scores(
     dict
         For numbers "rmse", "r2" and "rmse_constant" (in the target's units, over all outputs); for classes
         "log_loss", "accuracy", "log_loss_constant" and "accuracy_constant". "n_rows" counts the rows.
+        None if a prediction is not finite.
 
     See Also
     --------
@@ -151,6 +152,8 @@ def validation_scores(
     from sklearn.metrics import accuracy_score, log_loss, r2_score
 
     outputs, weight = predictor.predict(valid.values, valid.mask), valid.weight
+    if not np.isfinite(outputs).all():
+        return None
     scores: dict[str, float] = {"n_rows": len(valid)}
     if isinstance(task, Classification):
         codes = np.arange(task.d_output)

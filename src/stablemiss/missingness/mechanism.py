@@ -7,7 +7,6 @@ from typing import Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import NotFittedError
 
 from stablemiss.data import Bools, Floats, to_table
 from stablemiss.seeding import Rng, check_rng
@@ -149,8 +148,11 @@ def check_columns(table: NDArray, n_columns: int) -> None:
         )
 
 
-def not_fitted_error(mechanism: Mechanism) -> NotFittedError:
+def not_fitted_error(mechanism: Mechanism) -> Exception:
     """The error for a mechanism that is used before it was fitted."""
+    # Imported here, because views of stored results know mechanisms and start without scikit-learn.
+    from sklearn.exceptions import NotFittedError
+
     name = type(mechanism).__name__
     return NotFittedError(
         f"{name} must be fitted before it is used: mechanism = {name}(...).fit(X, rng). "
