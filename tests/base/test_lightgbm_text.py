@@ -6,7 +6,7 @@ import lightgbm
 import numpy as np
 import pytest
 
-from stablemiss.base.lightgbm_text import load_booster
+from stablemiss.base.lightgbm_text import load_booster, model_text
 from stablemiss.seeding import to_rng
 
 N_FEATURES = 3
@@ -35,20 +35,32 @@ def train(objective="regression", n_trees=4):
     return lightgbm.train(params, lightgbm.Dataset(X, target), num_boost_round=n_trees)
 
 
-@pytest.fixture(scope="module")
-def text():
-    return train().model_to_string()
+@pytest.fixture(
+    scope="module", params=[lightgbm.Booster.model_to_string, model_text], ids=["full", "reduced"]
+)
+def text(request):
+    return request.param(train())
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_an_intact_model_predicts_bit_identically(objective):
     X, _ = rows()
     booster = train(objective, n_trees=20)
-    loaded = load_booster(booster.model_to_string(), N_FEATURES, OBJECTIVES[objective])
     expected = booster.predict(X, raw_score=True)
-    np.testing.assert_array_equal(loaded.predict(X), expected)
-    np.testing.assert_array_equal(loaded.predict(X, raw_score=True), expected)
-    assert loaded.num_trees() == booster.num_trees()
+    for text in (booster.model_to_string(), model_text(booster)):
+        loaded = load_booster(text, N_FEATURES, OBJECTIVES[objective])
+        np.testing.assert_array_equal(loaded.predict(X), expected)
+        np.testing.assert_array_equal(loaded.predict(X, raw_score=True), expected)
+        assert loaded.num_trees() == booster.num_trees()
+
+
+def test_the_reduced_text_has_the_given_number_of_iterations_and_no_statistics():
+    X, _ = rows()
+    booster = train("multiclass", n_trees=20)
+    text = model_text(booster, n_iterations=5)
+    loaded = load_booster(text, N_FEATURES, OBJECTIVES["multiclass"])
+    np.testing.assert_array_equal(loaded.predict(X), booster.predict(X, raw_score=True, num_iteration=5))
+    assert not re.search("tree_sizes|leaf_count|internal_value|parameters", text)
 
 
 def test_trees_without_splits_are_read():
@@ -57,7 +69,7 @@ def test_trees_without_splits_are_read():
     np.testing.assert_array_equal(load_booster(booster.model_to_string(), 3, "regression").predict(X), 5.0)
 
 
-def test_infinite_thresholds_occur(text):
+def test_infinite_thresholds_occur():
     assert re.search(r"threshold=.*\binf\b", train(n_trees=20).model_to_string())
 
 
@@ -135,8 +147,15 @@ MANIPULATIONS = {
     "key missing": lambda text: text.replace("label_index=0\n", ""),
     "no tree": lambda text: text[: text.index("Tree=0")] + text[text.index("end of trees") :],
     "cut": lambda text: text[: text.index("Tree=3")],
+    "begun tree": lambda text: text.replace("end of trees", "Tree=4end of trees"),
     "line missing": lambda text: text.replace("right_child=", "", 1),
     "text between trees": lambda text: text.replace("Tree=1", "x\nTree=1"),
+    "two empty lines": lambda text: text.replace("Tree=1", "\n\nTree=1"),
+    "letter": replace("left_child", first("é")),
+    "two signs": replace("left_child", first("--1")),
+    "sign in a number": replace("left_child", lambda numbers: ["1-2", "", *numbers[2:]]),
+    "sign alone": replace("left_child", first("-")),
+    "exponent of a leaf": replace("leaf_value", first("1e308")),
     "null": lambda text: text.replace("Tree=1", "\0Tree=1"),
     "nothing": lambda text: "",
     "other text": lambda text: "no tree\n" * 9,
@@ -151,9 +170,10 @@ def test_manipulated_models_are_refused(text, name):
         load_booster(manipulated, N_FEATURES, "regression")
 
 
-def test_what_predictions_do_not_need_is_not_passed_to_lightgbm(text):
+def test_what_predictions_do_not_need_is_not_passed_to_lightgbm():
     """The sizes of the trees make LightGBM read anywhere; statistics and parameters have no influence."""
     X, _ = rows()
+    text = train().model_to_string()
     expected = load_booster(text, N_FEATURES, "regression").predict(X)
     manipulations = [
         replace("tree_sizes", "99999999 1 1 1"),

@@ -62,6 +62,7 @@ def table(n, seed):
     y = X["a"] - 2 * X["b"] + 0.3 * rng.normal(size=n)
     X["town"] = rng.choice([f"town {i}" for i in range(15)], size=n)
     X["kind"] = rng.choice(["x", "y", "z"], size=n)
+    X["sold"] = [f"2020-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(n)]
     for column in X:
         X.loc[rng.uniform(size=n) < 0.2, column] = None
     return X, y.to_numpy()
@@ -186,7 +187,8 @@ class Mutator:
         if self.rng.random() < 0.5:
             # Without this line LightGBM reads the trees one after the other, and finds those that were moved.
             text = re.sub(r"tree_sizes=.*\n", "", text)
-        end = text.index("end of trees") if self.rng.random() < 0.9 else len(text)
+        # Usually only trees are changed, and not what follows them.
+        end = text.find("end of trees") if self.rng.random() < 0.9 else len(text)
         lines = text[:end].split("\n")
         entries = [number for number, line in enumerate(lines) if "=" in line]
         i, j = self.rng.integers(len(lines), size=2)

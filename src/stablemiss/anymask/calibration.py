@@ -8,12 +8,13 @@ is computed from rows with a similar number of missing columns.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.base.lightgbm_text import load_booster
+from stablemiss.base.lightgbm_text import load_booster, model_text
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.seeding import Rng
 from stablemiss.stored import check_stored, stored_array, stored_list
@@ -125,7 +126,6 @@ class ConformalCalibrator:
         self.edges = edges
         self.bandwidth = bandwidth
         self.n_rows = n_rows
-        self._order = np.argsort(scores, axis=1, kind="stable")
         # The features are those of `_tree_features`.
         n_features = len(groups) + 1 + len(scores)
         self._boosters = [[load_booster(text, n_features, OBJECTIVE) for text in texts] for texts in models]
@@ -263,6 +263,11 @@ class ConformalCalibrator:
             stored_array(state, "n_rows", (n_strata,), lowest=1e-9),
         )
 
+    @cached_property
+    def _order(self) -> NDArray[np.int64]:
+        """Calibration rows by ascending score, (k, m); computed for the first interval, not when loading."""
+        return np.argsort(self.scores, axis=1, kind="stable")
+
     def _margin(self, stratum: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
         """Quantile (n, k) of the scores for rows of these strata, and the factor (n,) to extrapolate it."""
         if not 0 < coverage < 1:
@@ -311,7 +316,7 @@ def _fit_error_size(
         for k in range(N_FOLDS):
             train, test = fold != k, fold == k
             data = lightgbm.Dataset(features[train], target[train], weight=weight[train], params=TREE_PARAMS)
-            text = lightgbm.train(TREE_PARAMS, data, num_boost_round=N_TREES).model_to_string()
+            text = model_text(lightgbm.train(TREE_PARAMS, data, num_boost_round=N_TREES))
             models[-1].append(text)
             booster = load_booster(text, features.shape[1], OBJECTIVE)
             expected[output, test] = _predict_error_size([booster], features[test])

@@ -1,14 +1,13 @@
-"""Reading LightGBM models from text that may have been manipulated.
+"""LightGBM models as text that may have been manipulated.
 
 LightGBM trusts the text of a model: a wrong index in it makes LightGBM read foreign memory, run for ever or
-kill the process. Therefore every tree is checked here first, and LightGBM reads a new text, which contains
-only what was checked.
+kill the process. Therefore every tree is checked here first, and LightGBM reads only what was checked.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ from stablemiss.stored import check_stored
 if TYPE_CHECKING:
     import lightgbm
 
-# What LightGBM writes before the trees, one line each, and at the end "tree_sizes".
+# What LightGBM writes before the trees, one line each.
 HEADER_KEYS = [
     "version",
     "num_class",
@@ -30,41 +29,48 @@ HEADER_KEYS = [
     "feature_names",
     "feature_infos",
 ]
+# The lines of a tree that predictions need, and the characters that may follow the name. There are no
+# categorical splits and no linear models in the leaves. A split between missing and observed values has the
+# threshold inf.
+TREE_LINES = {
+    "Tree": b"0123456789",
+    "num_leaves": b"0123456789",
+    "num_cat": b"0",
+    "split_feature": b"0123456789 ",
+    "threshold": b"0123456789 -+.einf",
+    "decision_type": b"0123456789 ",
+    "left_child": b"0123456789 -",
+    "right_child": b"0123456789 -",
+    "leaf_value": b"0123456789 -.e",
+    "is_linear": b"0",
+    "shrinkage": b"0123456789-+.e",
+}
+# Two empty lines follow each tree.
+N_LINES = len(TREE_LINES) + 2
+# Statistics of the training rows, and the sizes of the trees in bytes, by which LightGBM would find them.
+STATISTICS = re.compile(r"^(?:split_gain|leaf_weight|leaf_count|internal_\w+|tree_sizes)=.*+\n", re.MULTILINE)
+# What LightGBM writes after the last tree. Its parameters follow.
+END = "end of trees\n"
+# Maximum number of characters of a leaf value. Without a positive exponent, the sum of all leaves is finite.
+MAX_LEAF_LENGTH = 30
+
+Indices = NDArray[np.int64]
 
 
-def _list_of(number: str) -> str:
-    """Pattern of the rest of a line: numbers separated by single spaces, or nothing."""
-    return rf"(?:{number}(?: (?!\n)|(?=\n)))*+"
+def model_text(booster: lightgbm.Booster, n_iterations: int | None = None) -> str:
+    """A model in LightGBM's text format, reduced to what predictions need.
 
+    Parameters
+    ----------
+    booster : lightgbm.Booster
+    n_iterations : int, default=None
+        Number of iterations to keep; None keeps those up to the best one, or all.
 
-INDICES, CHILDREN = _list_of("[0-9]{1,9}+"), _list_of("-?+[0-9]{1,9}+")
-# Leaf values are below 1e117, so the sum over all trees is finite too.
-LEAF_VALUES = _list_of(r"-?+[0-9]{1,17}+(?:\.[0-9]++)?+(?:e(?:-[0-9]++|\+[0-9]{2}))?+")
-# A split between missing and observed values has the threshold inf.
-THRESHOLDS = _list_of(r"-?+(?:inf|[0-9]{1,17}+(?:\.[0-9]++)?+(?:e[-+][0-9]++)?+)")
-# A tree as LightGBM writes it, without categorical splits and without linear models in its leaves.
-# Predictions need the named groups; the other lines describe the training rows and are dropped.
-TREE = re.compile(
-    r"Tree=[0-9]++\n"
-    r"num_leaves=(?P<num_leaves>[1-9][0-9]{0,8}+)\n"
-    r"num_cat=0\n"
-    rf"split_feature=(?P<split_feature>{INDICES})\n"
-    r"split_gain=.*+\n"
-    rf"threshold=(?P<threshold>{THRESHOLDS})\n"
-    rf"decision_type=(?P<decision_type>{INDICES})\n"
-    rf"left_child=(?P<left_child>{CHILDREN})\n"
-    rf"right_child=(?P<right_child>{CHILDREN})\n"
-    rf"leaf_value=(?P<leaf_value>{LEAF_VALUES})\n"
-    r"leaf_weight=.*+\n"
-    r"leaf_count=.*+\n"
-    r"internal_value=.*+\n"
-    r"internal_weight=.*+\n"
-    r"internal_count=.*+\n"
-    r"is_linear=0\n"
-    r"shrinkage=.*+\n\n\n"
-)
-# Field of a tree → its text in each tree.
-Fields = Mapping[str, Sequence[str]]
+    See Also
+    --------
+    load_booster : The inverse.
+    """
+    return _reduced(booster.model_to_string(num_iteration=n_iterations))
 
 
 def load_booster(text: str, n_features: int, objective: str) -> lightgbm.Booster:
@@ -73,7 +79,7 @@ def load_booster(text: str, n_features: int, objective: str) -> lightgbm.Booster
     Parameters
     ----------
     text : str
-        Written by ``Booster.model_to_string``, and possibly manipulated since.
+        From `model_text` or ``Booster.model_to_string``, and possibly manipulated since.
     n_features : int
         Number of features of the rows to predict.
     objective : str
@@ -84,37 +90,62 @@ def load_booster(text: str, n_features: int, objective: str) -> lightgbm.Booster
     ValueError
         If the text is not a complete model with this number of features and this objective.
 
+    See Also
+    --------
+    model_text : Writes such a text.
+
     Examples
     --------
     >>> import lightgbm
     >>> data = lightgbm.Dataset(np.arange(100.0)[:, None], np.arange(100) >= 50)
-    >>> text = lightgbm.train({"num_leaves": 2, "verbosity": -1}, data, num_boost_round=1).model_to_string()
+    >>> text = model_text(lightgbm.train({"num_leaves": 2, "verbosity": -1}, data, num_boost_round=1))
     >>> load_booster(text, n_features=1, objective="regression").predict([[0.0], [99.0]]).round(2).tolist()
     [0.45, 0.55]
     >>> load_booster(text.replace("left_child=-1", "left_child=0"), n_features=1, objective="regression")
     Traceback (most recent call last):
     ValueError: A LightGBM model is invalid: a split leads to a place that is not below it.
     """
-    body, has_end, _ = text.partition("end of trees\n")
-    header, has_trees, trees = body.partition("\n\n")
-    _check(has_end != "" and has_trees != "", "the text is incomplete")
+    if not text.endswith(END):
+        text = _reduced(text)
+    header, _, trees = text.removesuffix(END).partition("\n\n")
     n_scores = _check_header(header, n_features, objective)
-    matches = list(TREE.finditer(trees))
-    _check(sum(match.end() - match.start() for match in matches) == len(trees), "a tree is malformed")
-    _check(len(matches) > 0 and len(matches) % n_scores == 0, f"there are {len(matches)} trees")
-    fields = dict(zip(TREE.groupindex, zip(*map(re.Match.groups, matches), strict=True), strict=True))
-    _check_trees(fields, n_features)
+    *lines, rest = trees.encode().split(b"\n")
+    n_trees = len(lines) // N_LINES
+    _check(len(lines) % N_LINES == 0 and not rest, "a tree is incomplete")
+    _check(n_trees > 0 and n_trees % n_scores == 0, f"there are {n_trees} trees")
+    _check(not any(lines[N_LINES - 2 :: N_LINES] + lines[N_LINES - 1 :: N_LINES]), "a tree is malformed")
+    columns = {name: _column(name, lines[i::N_LINES]) for i, name in enumerate(TREE_LINES)}
+    _check_trees(columns, n_features)
     # Imported late, so that the estimators can be imported quickly.
     import lightgbm
 
-    return lightgbm.Booster(model_str=_write(fields, n_features, n_scores))
+    return lightgbm.Booster(model_str=f"{_header(n_features, n_scores)}\n\n{trees}{END}")
+
+
+def _reduced(text: str) -> str:
+    """The text without statistics and without what follows the trees."""
+    end = text.find(END)
+    _check(end > 0, "the text is incomplete")
+    return STATISTICS.sub("", text[: end + len(END)])
+
+
+def _header(n_features: int, n_scores: int) -> str:
+    """What precedes the trees. There is no objective, so that predictions are raw scores."""
+    values = {
+        "version": "v4",
+        "num_class": n_scores,
+        "num_tree_per_iteration": n_scores,
+        "label_index": 0,
+        "max_feature_idx": n_features - 1,
+        "feature_names": " ".join(f"Column_{feature}" for feature in range(n_features)),
+        "feature_infos": " ".join(["none"] * n_features),
+    }
+    return "\n".join(["tree", *(f"{key}={value}" for key, value in values.items())])
 
 
 def _check_header(header: str, n_features: int, objective: str) -> int:
     """Check what precedes the trees. Returns the number of scores per row; each has a tree per iteration."""
     first, *lines = header.split("\n")
-    if lines and lines[-1].startswith("tree_sizes="):
-        lines.pop()
     keys = [line.partition("=")[0] for line in lines]
     _check(first == "tree" and keys == HEADER_KEYS, "the header is malformed")
     stored = {key: line.removeprefix(f"{key}=") for key, line in zip(keys, lines, strict=True)}
@@ -130,14 +161,24 @@ def _check_header(header: str, n_features: int, objective: str) -> int:
     return n_scores
 
 
-def _check_trees(fields: Fields, n_features: int) -> None:
+def _column(name: str, lines: Sequence[bytes]) -> bytes:
+    """What follows "name=" in each of the lines, one line per tree."""
+    prefix, column = f"\n{name}=".encode(), b"\n" + b"\n".join(lines) + b"\n"
+    values = column.replace(prefix, b"\n")
+    is_valid = column.count(prefix) == len(lines) and not values.translate(None, TREE_LINES[name] + b"\n")
+    _check(is_valid, f"a line with {name} is malformed")
+    return values[1:]
+
+
+def _check_trees(columns: dict[str, bytes], n_features: int) -> None:
     """Check the numbers in all trees; the trees are concatenated, because there are many small ones."""
-    n_leaves = np.array([int(number) for number in fields["num_leaves"]])
+    n_leaves = np.fromstring(columns["num_leaves"], dtype=np.int64, sep=" ")
+    _check(len(n_leaves) == columns["num_leaves"].count(b"\n") and (n_leaves > 0).all(), "a tree has no leaf")
     n_nodes = n_leaves - 1
-    _check_lengths(fields, "threshold", n_nodes)
-    _check_lengths(fields, "leaf_value", n_leaves)
+    _entry_lengths(columns["threshold"], n_nodes)
+    _check_leaf_values(columns["leaf_value"], n_leaves)
     split_feature, decision_type, left, right = (
-        _integers(fields, name, n_nodes)
+        _integers(columns[name], n_nodes)
         for name in ("split_feature", "decision_type", "left_child", "right_child")
     )
     _check((split_feature < n_features).all(), f"a tree uses more than {n_features} features")
@@ -164,37 +205,42 @@ def _check_trees(fields: Fields, n_features: int) -> None:
     _check((n_visits <= 1).all(), "two splits lead to the same node or leaf")
 
 
-def _check_lengths(fields: Fields, name: str, lengths: NDArray[np.int64]) -> None:
-    """Check that the field has this number of entries in each tree."""
-    counts = [text.count(" ") + (text != "") for text in fields[name]]
-    _check(np.array_equal(counts, lengths), f"the length of {name} contradicts num_leaves")
+def _check_leaf_values(column: bytes, n_leaves: Indices) -> None:
+    """Check that each tree has a finite number for each leaf."""
+    lengths = _entry_lengths(column, n_leaves)
+    characters = np.frombuffer(column, dtype=np.uint8)
+    after_e = characters[np.flatnonzero(characters == ord("e")) + 1]
+    is_finite = (after_e == ord("-")).all() and lengths.max() <= MAX_LEAF_LENGTH
+    _check(is_finite, "a leaf value is too large")
 
 
-def _integers(fields: Fields, name: str, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The integers of a field in all trees, with this number of entries in each tree."""
-    _check_lengths(fields, name, lengths)
-    return np.fromstring(" ".join(fields[name]), dtype=np.int64, sep=" ")
+def _integers(column: bytes, n_entries: Indices) -> Indices:
+    """The integers of a column, with a given number of entries in each tree."""
+    _entry_lengths(column, n_entries)
+    characters = np.frombuffer(b"\n" + column, dtype=np.uint8)
+    minus = np.flatnonzero(characters == ord("-"))
+    # A minus sign stands between a separator and a digit; separators precede it in ASCII, digits follow it.
+    is_sign = (characters[minus - 1] < ord("-")).all() and (characters[minus + 1] > ord("-")).all()
+    _check(is_sign, "an entry of a tree is not a number")
+    return np.fromstring(column, dtype=np.int64, sep=" ")
 
 
-def _write(fields: Fields, n_features: int, n_scores: int) -> str:
-    """The model in LightGBM's text format, without an objective, so that predictions are raw scores."""
-    # Without the line tree_sizes, LightGBM finds the trees by reading one after the other.
-    header = {
-        "version": "v4",
-        "num_class": n_scores,
-        "num_tree_per_iteration": n_scores,
-        "label_index": 0,
-        "max_feature_idx": n_features - 1,
-        "feature_names": " ".join(f"Column_{feature}" for feature in range(n_features)),
-        "feature_infos": " ".join(["none"] * n_features),
-    }
-    lines = ["tree", *(f"{key}={value}" for key, value in header.items()), ""]
-    for number, tree in enumerate(zip(*fields.values(), strict=True)):
-        lines.append(f"Tree={number}")
-        lines.append("num_cat=0")
-        lines += [f"{name}={text}" for name, text in zip(fields, tree, strict=True)]
-        lines += ["is_linear=0", "shrinkage=1", "", ""]
-    return "\n".join([*lines, "end of trees", ""])
+def _entry_lengths(column: bytes, n_entries: Indices) -> Indices:
+    """Number of characters of each entry, after a check that each tree has its number of entries."""
+    characters = np.frombuffer(column, dtype=np.uint8)
+    separators = np.flatnonzero(characters <= ord(" "))
+    lengths = np.diff(separators, prepend=-1) - 1
+    line_ends = np.flatnonzero(characters[separators] == ord("\n"))
+    # A line without entries looks like a line with one empty entry.
+    n_found = np.diff(line_ends, prepend=-1)
+    is_empty = lengths == 0
+    is_valid = (
+        np.array_equal(n_found, np.maximum(n_entries, 1))
+        and np.array_equal(is_empty[line_ends], n_entries == 0)
+        and is_empty.sum() == (n_entries == 0).sum()
+    )
+    _check(is_valid, "the number of entries in a tree contradicts num_leaves")
+    return lengths
 
 
 def _check(is_valid: bool | np.bool_, problem: str) -> None:

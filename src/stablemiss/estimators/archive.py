@@ -152,7 +152,7 @@ def checksum(version: int, document: str, tensors: Tensors) -> str:
     digest = hashlib.sha256(f"{version}\n{document}".encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name} {tensor.dtype.str} {tensor.shape}\n".encode())
-        digest.update(tensor.tobytes())
+        digest.update(np.ascontiguousarray(tensor).data)
     return digest.hexdigest()
 
 
@@ -211,7 +211,7 @@ def unpack(node: Any, tensors: Tensors, depth: int = 0) -> Any:
             return float(content)
         case "text":
             # `pop`, because a file cannot contain more than it has tensors.
-            return tensors.pop(content).tobytes().decode()
+            return str(tensors.pop(content).data, "utf-8")
         case "tuple":
             return tuple(unpack(item, tensors, depth + 1) for item in content)
         case "dict":

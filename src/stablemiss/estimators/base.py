@@ -441,12 +441,11 @@ def to_method(method: str | Method) -> Method:
 def check_outputs(predictor: Predictor, n_columns: int, task: Task) -> None:
     """Raise ValueError unless a loaded predictor maps rows of `n_columns` to finite outputs of the task.
 
-    It predicts a row without any observed value, and a complete one.
+    It predicts a complete row of average values.
     """
-    mask = np.repeat([[False], [True]], n_columns, axis=1)
     with np.errstate(all="ignore"):
-        outputs = predictor.predict(np.zeros(mask.shape), mask)
-    check_stored(outputs.shape == (2, task.d_output), "the predictor does not fit the target")
+        outputs = predictor.predict(np.zeros((1, n_columns)), np.ones((1, n_columns), dtype=bool))
+    check_stored(outputs.shape == (1, task.d_output), "the predictor does not fit the target")
     check_stored(np.isfinite(outputs).all(), "its predictions are not finite")
 
 

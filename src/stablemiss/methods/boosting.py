@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.base.lightgbm_text import load_booster
+from stablemiss.base.lightgbm_text import load_booster, model_text
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import check_integer, check_number
@@ -311,7 +311,7 @@ def boost(
         callbacks=[report, early_stopping],
     )
     progress.finish()
-    return booster.model_to_string(num_iteration=booster.best_iteration)
+    return model_text(booster, booster.best_iteration)
 
 
 def raw_scores(boosters: list[lightgbm.Booster], table: Floats) -> Floats:
