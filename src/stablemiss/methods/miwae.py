@@ -212,7 +212,7 @@ class MIWAE(Method):
         Number of draws in the training bound. A larger value makes the bound tighter, costs proportionally
         more, and trains the encoder less well, because its gradient has more noise relative to its size.
     n_draws : int, default=200
-        Number of draws in prediction. A larger value is less noisy; the cost is proportional.
+        Number of draws in prediction, at most 10,000. A larger value is less noisy; the cost is proportional.
     label_weight : float, default=20.0
         Weight of the target's term, log p(target | columns), relative to log p(columns). A larger value
         favours the prediction of the target over the description of the columns.

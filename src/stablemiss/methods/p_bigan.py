@@ -193,7 +193,7 @@ class PBiGAN(Method):
     use_mask : bool, default=True
         Whether encoder and critic also read the mask.
     n_draws : int, default=20
-        Number of draws of the code in prediction. A larger value is less noisy and slower.
+        Number of draws of the code in prediction, at most 10,000. A larger value is less noisy and slower.
     learning_rate : float, default=1e-3
         A larger value trains faster and less reliably.
     batch_size : int, default=128

@@ -205,7 +205,8 @@ class PartialVAE(Method):
         and capped at `drop`. A larger value prepares for more missing values and costs accuracy under the
         training masks.
     n_draws : int, default=50
-        Number of draws of z over which a prediction is averaged. A larger value is less noisy and slower.
+        Number of draws of z over which a prediction is averaged, at most 10,000. A larger value is less noisy
+        and slower.
     learning_rate : float, default=1e-3
         A larger value trains faster and less reliably.
     weight_decay : float, default=1e-3
