@@ -227,7 +227,7 @@ def _limit_shares(sums: Floats) -> Floats:
     for n_reduced in range(min(len(sums), int(1 / MAX_SHARE) + 1)):
         limit = MAX_SHARE * largest[n_reduced:].sum() / (1 - MAX_SHARE * n_reduced)
         if 0 < largest[n_reduced] <= limit:
-            return np.minimum(1.0, limit / np.maximum(sums, np.finfo(float).tiny))
+            return limit / np.maximum(sums, limit)
     return np.ones(len(sums))
 
 
