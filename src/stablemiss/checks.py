@@ -21,6 +21,8 @@ MAX_INT64 = 2**63 - 1
 MAX_WIDTH = 2**16
 # Largest number of hidden layers of a network.
 MAX_LAYERS = 100
+# Largest number of draws of a latent vector for a prediction, which multiply the memory that a row needs.
+MAX_DRAWS = 10_000
 # Default of `unless`, because None is a value that parameters may have.
 _NOTHING = object()
 
@@ -28,13 +30,16 @@ _NOTHING = object()
 def shown(value: object, max_length: int = 60) -> str:
     """The value as it is written in an error message: on one line, and shortened if it is long.
 
+    Scalars of numpy are written as those of Python: 1 instead of np.int64(1).
+
     Examples
     --------
     >>> shown("a"), shown(list(range(100)), 20)
     ("'a'", '[0, 1, 2, 3, 4, 5...')
     """
     try:
-        text = " ".join(repr(value).split())
+        plain = value.item() if isinstance(value, np.number | np.bool_ | np.str_) else value
+        text = " ".join(repr(plain).split())
     except Exception:  # An integer of more than 4300 digits, or an object whose `repr` fails.
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= max_length else f"{text[: max_length - 3]}..."

@@ -11,7 +11,7 @@ import stablemiss
 PACKAGE = Path(stablemiss.__file__).parent
 # An error says what is allowed, or what to do.
 ADVICE = re.compile(
-    r"\b(must|needs?|requires|use|pass|give|check|convert|remove|replace|rescale|reshape|rename|drop|choose|specify|fit)\b|are:",
+    r"\b(must|needs?|requires|use|pass|give|check|convert|remove|replace|correct|split|set|rescale|reshape|rename|drop|choose|specify|fit)\b|are:",
     re.I,
 )
 

@@ -331,12 +331,12 @@ INVALID = {
     "repeated names": (
         pd.DataFrame([[1, 2]], columns=["a", "a"]),
         ValueError,
-        r"(?s)names of X must be unique.*'a' 2 times",
+        r"names of X must be unique.*'a' occurs",
     ),
     "repeated, pyarrow": (
         pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]),
         ValueError,
-        r"(?s)names of X must be unique.*'a' 2 times",
+        r"names of X must be unique.*'a' occurs",
     ),
     "mixed names": (pd.DataFrame([[1, 2]], columns=["a", 0]), TypeError, r"such as 0 \(int\).*astype\(str\)"),
 }

@@ -82,7 +82,7 @@ class Overlapping:
         (0.2, {"time": np.arange(N), "groups": np.arange(N)}, ["groups", "time", "not both"]),
         (GroupKFold(5), {}, ["validation_split", "GroupKFold", "groups"]),
         (KFold(N + 1), {}, ["validation_split", "KFold"]),
-        (Overlapping(), {}, ["validation_split", "1 of them in both"]),
+        (Overlapping(), {}, ["validation_split", "1 of them repeated"]),
     ],
 )
 def test_a_choice_that_is_impossible_is_refused(given, labels, words):
@@ -113,11 +113,13 @@ DAYS = [date(2024, 1, 1) + timedelta(days=int(day)) for day in range(N)]
     [
         DAYS,
         [str(day) for day in DAYS],
+        [day.strftime("%d.%m.%Y") for day in DAYS],
+        [str(number) for number in range(N)],
         np.array(DAYS, dtype="datetime64[D]"),
         pd.Series(DAYS),
         pl.Series(DAYS),
     ],
-    ids=["dates", "text", "numpy", "pandas", "polars"],
+    ids=["dates", "text", "day first", "digits", "numpy", "pandas", "polars"],
 )
 def test_time_is_read_from_any_container(time):
     _, valid = split(0.1, time=read_row_labels(time, N, "time"))

@@ -148,7 +148,7 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
         unused[roles.groups] = "--groups"
         split["groups"] = table.column(roles.groups).to_numpy()
     if roles.time is not None:
-        split["time"] = to_time(table.column(roles.time))
+        split["time"] = table.column(roles.time).to_numpy()
     return TrainingRows(table.select(features), target, classify, n_dropped, unused, remarks, dialect, split)
 
 
@@ -204,22 +204,6 @@ def to_target(column: pyarrow.ChunkedArray, name: str, path: str) -> tuple[bool,
     if types.is_decimal(column.type):
         column = column.cast("float64")
     return is_numeric(column), numpy.asarray(column.to_pylist())
-
-
-def to_time(column: pyarrow.ChunkedArray) -> NDArray[Any]:
-    """Times by which rows can be sorted: numbers, or dates, which may be written as text.
-
-    Examples
-    --------
-    >>> import pyarrow
-    >>> to_time(pyarrow.chunked_array([["31.12.2023", "01.01.2024"]])).astype("M8[D]").tolist()
-    [datetime.date(2023, 12, 31), datetime.date(2024, 1, 1)]
-    """
-    from stablemiss.encoding.dates import DateFormat
-
-    values = column.to_numpy()
-    text_format = DateFormat.infer(column.drop_null().unique().to_pylist()) if is_text(column) else None
-    return values if text_format is None else text_format.parse_column(values)[0]
 
 
 def remark_on_target(target: NDArray[Any], roles: Roles, classify: bool, remarks: Remarks) -> None:

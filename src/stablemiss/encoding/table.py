@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
@@ -124,9 +125,11 @@ def read_table(X: Any) -> Table:
     try:
         frame = nw.from_native(X, pass_through=True)
     except DuplicateError as error:
+        names = X.column_names if hasattr(X, "column_names") else X.columns  # of Arrow tables
+        repeated = ", ".join(repr(name) for name, n in Counter(names).items() if n > 1)
         raise ValueError(
-            "The column names of X must be unique, because columns are matched by name. "
-            f"Rename or drop the duplicates. {error}"
+            f"The column names of X must be unique, because columns are matched by name, but {repeated} "
+            "occurs more than once. Rename or drop the duplicates."
         ) from error
     # Record batches and other Arrow tables that narwhals does not recognise. (A single Arrow column has no
     # schema, so it is not converted.)

@@ -93,7 +93,10 @@ def read_labels(y: Any, n_rows: int) -> NDArray:
             )
     elif target.dtype.kind == "f":
         _check_finite(target, y)
-    check_classification_targets(target)
+    try:
+        check_classification_targets(target)
+    except ValueError as error:
+        raise ValueError(f"{error} Use a regressor, or convert the target to classes.") from error
     return target
 
 
@@ -239,13 +242,15 @@ def _check_one_type(labels: NDArray, y: Any) -> None:
         counts[kind] += n
         examples.setdefault(kind, next(label for label in labels.tolist() if type(label) is type_))
     if len(counts) > 1:
-        listed = ", ".join(f"{kind} ({n}, such as {examples[kind]!r})" for kind, n in counts.most_common())
+        listed = ", ".join(
+            f"{kind} ({n}, such as {shown(examples[kind])})" for kind, n in counts.most_common()
+        )
         raise ValueError(
             f"The labels{_named(y)} mix types: {listed}. Convert all labels to text, or all to numbers."
         )
     if "bytes" in counts:
         raise ValueError(
-            f"The labels{_named(y)} are bytes, such as {examples['bytes']!r}. Convert them to text, for "
+            f"The labels{_named(y)} are bytes, such as {shown(examples['bytes'])}. Convert them to text, for "
             "example with y.astype(str)."
         )
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from stablemiss.base.method import Predictor
 from stablemiss.checks import is_real, shown
 from stablemiss.data import MaskedData, missing_cells
+from stablemiss.encoding.dates import DateFormat
 from stablemiss.estimators.rows import split_rows
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Regression, Task
@@ -89,6 +90,8 @@ def choose_validation_rows(
 def read_row_labels(labels: Any, n_rows: int, name: str) -> NDArray | None:
     """Read `groups` or `time`, one label per row, without missing values; None if there are none.
 
+    Text of dates or numbers is converted if it is read as `time`, because its order is not that of letters.
+
     Parameters
     ----------
     labels : array-like, series or None
@@ -120,7 +123,24 @@ def read_row_labels(labels: Any, n_rows: int, name: str) -> NDArray | None:
             f"{name} must contain entries of one type that can be sorted, such as numbers, text or dates; "
             f"got a mixture ({error}). Convert them to one type."
         ) from error
-    return array
+    return _to_times(array) if name == "time" and array.dtype.kind in "OUT" else array
+
+
+def _to_times(array: NDArray) -> NDArray:
+    """Convert text (n,) to dates or numbers; other objects are returned unchanged."""
+    entries = np.unique(array).tolist()
+    if not all(isinstance(entry, str) for entry in entries):
+        return array
+    text_format = DateFormat.infer(entries)
+    if text_format is not None:
+        return text_format.parse_column(array.astype(object))[0]
+    try:
+        return array.astype(np.float64)
+    except ValueError:
+        raise ValueError(
+            f"time must contain numbers or dates, so that rows can be sorted by it, but contains "
+            f"{shown(entries[0])}. Convert it to dates, for example with pandas.to_datetime."
+        ) from None
 
 
 def validation_scores(
@@ -194,18 +214,28 @@ def _last_split(splitter: Any, target: NDArray, groups: NDArray | None) -> tuple
     n = len(target)
     try:
         # Splitters only use the number of rows of X.
-        *_, (train, valid) = splitter.split(np.zeros((n, 1)), target, groups)
+        last = None
+        for last in splitter.split(np.zeros((n, 1)), target, groups):
+            pass
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"validation_split={splitter!r} cannot split the {n} rows: {error} Pass groups to fit if the "
-            "splitter needs them, or another splitter."
+            f"validation_split={shown(splitter)} cannot split the {n} rows: {error} Pass groups to fit if "
+            "the splitter needs them, or another splitter."
         ) from error
-    train, valid = np.asarray(train, dtype=np.int64), np.asarray(valid, dtype=np.int64)
-    if not len(train) or not len(valid) or np.intersect1d(train, valid).size:
+    if last is None:
+        raise ValueError(f"validation_split={shown(splitter)} returns no split. Use another splitter.")
+    train, valid = (np.asarray(rows, dtype=np.int64) for rows in last)
+    chosen = np.concatenate([train, valid])
+    if not len(train) or not len(valid) or len(np.unique(chosen)) < len(chosen):
         raise ValueError(
-            f"The last split of validation_split={splitter!r} has {len(train)} training and {len(valid)} "
-            f"validation rows, {np.intersect1d(train, valid).size} of them in both; each side needs at least "
-            "one row, and no row may be on both. Use another splitter."
+            f"The last split of validation_split={shown(splitter)} has {len(train)} training and "
+            f"{len(valid)} validation rows, {len(chosen) - len(np.unique(chosen))} of them repeated; each "
+            "side needs at least one row, and no row may occur twice. Use another splitter."
+        )
+    if chosen.min() < 0 or chosen.max() >= n:
+        raise ValueError(
+            f"The last split of validation_split={shown(splitter)} has rows from {chosen.min()} to "
+            f"{chosen.max()}, but X has {n} rows. Use a splitter for these rows."
         )
     return np.sort(train), np.sort(valid)
 
@@ -215,7 +245,7 @@ def _whole_groups(groups: NDArray, fraction: float, rng: Rng) -> tuple[Indices, 
     if len(size) < 2:
         raise ValueError(
             "groups must contain at least 2 groups, one for training and one for validation; all rows have "
-            f"{groups[0]!r}. Leave groups out to choose rows at random."
+            f"{shown(groups[0])}. Leave groups out to choose rows at random."
         )
     order = rng.permutation(len(size))
     # Groups are added until their rows reach the fraction; the last group always remains for training.
@@ -235,7 +265,7 @@ def _latest_rows(time: NDArray, fraction: float) -> tuple[Indices, Indices]:
     if not is_valid.any():
         raise ValueError(
             "time must contain at least 2 different times, the later ones for validation; all rows have "
-            f"{times[0]!r}. Leave time out to choose rows at random."
+            f"{shown(times[0])}. Leave time out to choose rows at random."
         )
     return np.flatnonzero(~is_valid), np.flatnonzero(is_valid)
 

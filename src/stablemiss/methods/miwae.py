@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import MAX_WIDTH, check_bool, check_integer, check_number
+from stablemiss.checks import MAX_DRAWS, MAX_WIDTH, check_bool, check_integer, check_number
 from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
@@ -338,8 +338,8 @@ class MIWAE(Method):
         return MIWAEPredictor(network, history)
 
     def _check(self) -> None:
-        check_integer(self, d_latent=(1, MAX_WIDTH), hidden=(1, MAX_WIDTH), k=(1, 10_000))
-        check_integer(self, n_draws=(1, 100_000), batch_size=1, max_epochs=1, patience=1)
+        check_integer(self, d_latent=(1, MAX_WIDTH), hidden=(1, MAX_WIDTH), k=(1, MAX_DRAWS))
+        check_integer(self, n_draws=(1, MAX_DRAWS), batch_size=1, max_epochs=1, patience=1)
         check_number(self, label_weight="(0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_bool(self, "use_mask")
 

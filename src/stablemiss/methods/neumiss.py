@@ -34,10 +34,6 @@ from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Step, adamw, to_device
 
-# Maximum number of terms of the series. It is the only size of the network that its parameters do not imply,
-# so it limits the time of a prediction with a manipulated model file.
-MAX_DEPTH = 1000
-
 
 class NeuMissNet(nn.Module):
     """h₀ = m ⊙ (x − μ), repeated h ← m ⊙ (W h) + h₀, then a linear or deep head.
@@ -68,8 +64,10 @@ class NeuMissNet(nn.Module):
 
     def __init__(self, d: int, d_output: int, depth: int, hidden: Sequence[int] = ()):
         super().__init__()
-        if not 0 <= depth <= MAX_DEPTH:
-            raise ValueError(f"depth must be an integer between 0 and {MAX_DEPTH}; got {depth!r}.")
+        # The only size of the network that its parameters do not imply: without a limit, a manipulated model
+        # file could make a prediction endless.
+        if not 0 <= depth <= MAX_LAYERS:
+            raise ValueError(f"depth must be an integer between 0 and {MAX_LAYERS}; got {depth!r}.")
         self.config = {"d": d, "d_output": d_output, "depth": depth, "hidden": tuple(hidden)}
         self.depth = depth
         self.mean = nn.Parameter(torch.zeros(d))

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import MAX_WIDTH, check_bool, check_integer, check_number, check_widths
+from stablemiss.checks import MAX_DRAWS, MAX_WIDTH, check_bool, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
@@ -338,7 +338,7 @@ class PBiGAN(Method):
         return PBiGANPredictor(network, history)
 
     def _check(self) -> None:
-        check_integer(self, d_latent=(1, MAX_WIDTH), d_critic=(1, MAX_WIDTH), n_draws=(1, 100_000))
+        check_integer(self, d_latent=(1, MAX_WIDTH), d_critic=(1, MAX_WIDTH), n_draws=(1, MAX_DRAWS))
         check_integer(self, critic_steps=1, batch_size=1, max_epochs=1, patience=1)
         check_number(self, reconstruction="[0, 1e6]", penalty="[0, 1e6]", learning_rate="(0, 1]")
         check_widths(self, "hidden")

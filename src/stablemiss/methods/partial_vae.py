@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import MAX_WIDTH, check_integer, check_number, check_widths
+from stablemiss.checks import MAX_DRAWS, MAX_WIDTH, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.networks import (
     MLP,
@@ -355,7 +355,7 @@ class PartialVAE(Method):
 
     def _check(self) -> None:
         check_integer(self, d_latent=(1, MAX_WIDTH), d_code=(1, MAX_WIDTH), d_column=(1, MAX_WIDTH))
-        check_integer(self, n_draws=(1, 100_000), batch_size=1, max_epochs=1, patience=1)
+        check_integer(self, n_draws=(1, MAX_DRAWS), batch_size=1, max_epochs=1, patience=1)
         check_number(self, noise=f"[{MIN_NOISE}, inf)", label_noise=f"[{MIN_NOISE}, inf)", drop="[0, 1]")
         check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "encoder", "decoder")

@@ -7,12 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from stablemiss.checks import MAX_DRAWS
 from stablemiss.networks.mlp import MLP
 
 # Maximum number of elements of a tensor during prediction: small enough for the processor's cache.
 MAX_ELEMENTS = 2**19
-# Maximum number of draws of z for a prediction, which multiply the memory that a row needs.
-MAX_DRAWS = 10_000
 
 
 def target_columns(target: Tensor, d_output: int) -> Tensor:
