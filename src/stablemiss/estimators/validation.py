@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 import narwhals as nw
@@ -214,17 +215,15 @@ def _last_split(splitter: Any, target: NDArray, groups: NDArray | None) -> tuple
     n = len(target)
     try:
         # Splitters only use the number of rows of X.
-        last = None
-        for last in splitter.split(np.zeros((n, 1)), target, groups):
-            pass
+        last = deque(splitter.split(np.zeros((n, 1)), target, groups), maxlen=1)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"validation_split={shown(splitter)} cannot split the {n} rows: {error} Pass groups to fit if "
             "the splitter needs them, or another splitter."
         ) from error
-    if last is None:
+    if not last:
         raise ValueError(f"validation_split={shown(splitter)} returns no split. Use another splitter.")
-    train, valid = (np.asarray(rows, dtype=np.int64) for rows in last)
+    train, valid = (np.asarray(rows, dtype=np.int64) for rows in last[0])
     chosen = np.concatenate([train, valid])
     if not len(train) or not len(valid) or len(np.unique(chosen)) < len(chosen):
         raise ValueError(
