@@ -14,7 +14,7 @@ in the name of a table is the number of rows in `fit`. Records are stored as soo
 from __future__ import annotations
 
 import numpy as np
-from common import make_parser, open_store
+from common import make_parser, open_store, write_docs
 from numpy.typing import NDArray
 
 from stablemiss import AnyMaskRegressor
@@ -144,7 +144,9 @@ def main() -> None:
             record = run(name, seed)
             with STORE.appending() as append:
                 append(record)
-    print(table(STORE.records()))
+    text = table(STORE.records())
+    print(text)
+    write_docs("docs/methods/anymask.md", "expected_error", text)
 
 
 if __name__ == "__main__":
