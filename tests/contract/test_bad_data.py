@@ -112,6 +112,10 @@ TABLES = {
     "lists": (X.assign(age=[[1]] * N), ["'age'", "list", "drop"]),
     "complex": (X * 1j, ["'size'", "omplex", "two real columns"]),
     "three dimensions": (np.ones((N, 2, 2)), ["(30, 2, 2)", "2D", "one row per sample"]),
+    "dates too far away": (
+        X.assign(day=np.full(N, "400000-01-01", dtype="datetime64[s]")),
+        ["'day'", "year 400000", "9999", "Correct"],
+    ),
 }
 # Name → argument of `fit` that chooses validation rows, and what the error must contain.
 ROW_LABELS = {

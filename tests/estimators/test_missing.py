@@ -8,7 +8,8 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, cross_val_
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from stablemiss import MissingClassifier, MissingRegressor, load_model
+from stablemiss import MissingClassifier, MissingRegressor, UnseenMissingWarning, load_model
+from stablemiss.anymask import AnyMask
 from stablemiss.methods import METHODS, OLS, Boosting
 from stablemiss.seeding import to_rng
 
@@ -205,3 +206,14 @@ def test_other_methods_say_that_they_have_no_intervals():
     with pytest.raises(AttributeError) as caught:
         model.predict_interval(X)
     assert "AnyMask" in str(caught.value.__cause__)
+
+
+def test_missing_estimators_with_anymask_have_its_attributes_and_warnings():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    method = AnyMask(budget="fast", members=["boosting"], never_missing=[0])
+    model = MissingRegressor(method, random_state=0).fit(X, 1e200 * X[:, 0])
+    assert set(model.member_weights_) >= {"boosting"}
+    assert model.validation_loss_ == pytest.approx(model.validation_scores_["rmse"], rel=0.1)
+    with pytest.warns(UnseenMissingWarning, match="column 0"):
+        model.predict([[np.nan, 0.0]])
+    assert not hasattr(MissingRegressor("ols").fit(X, X[:, 0]), "member_weights_")

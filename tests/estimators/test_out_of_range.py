@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingRegressor, OutOfRangeWarning
+from stablemiss.methods import METHODS
 
 CODES = [-999.0, 1e9]
 
@@ -22,10 +23,10 @@ def with_codes(X):
     return X.head(2).assign(a=CODES)
 
 
-@pytest.mark.parametrize("name", ["ols", "em_mixture", "boosting"])
+@pytest.mark.parametrize("name", METHODS)
 def test_one_warning_names_the_column_and_predictions_stay_near_the_target(name):
     X, y = draw()
-    model = MissingRegressor(method=name, random_state=0).fit(X, y)
+    model = MissingRegressor(method=name, params=METHODS[name].brief, random_state=0).fit(X, y)
     with pytest.warns(OutOfRangeWarning) as caught:
         prediction = model.predict(with_codes(X))
     assert len(caught) == 1
@@ -82,3 +83,15 @@ def test_sets_include_those_of_the_row_without_the_value():
     hidden = model.predict_set(new.assign(a=np.nan))
     assert hidden.all(axis=1).any()
     assert (model.predict_set(new) >= hidden).all()
+
+
+@pytest.mark.filterwarnings("ignore::stablemiss.OutOfRangeWarning")
+def test_the_expected_error_is_at_least_that_of_the_row_without_the_value():
+    X, y = draw()
+    model = AnyMaskRegressor(budget="fast", random_state=0, members=["mixture"]).fit(X, y)
+    explanation = model.explain_missing(with_codes(X))
+    hidden = model.explain_missing(with_codes(X).assign(a=np.nan))
+    usual = model.explain_missing(X.head(2))
+    for column in ("error", "error_low", "error_high"):
+        np.testing.assert_allclose(explanation[column], hidden[column])
+        assert (explanation[column] > 2 * usual[column]).all()

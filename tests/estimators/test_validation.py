@@ -69,6 +69,20 @@ def test_a_splitter_receives_groups():
     assert not set(groups[train]) & set(groups[valid])
 
 
+def test_a_splitter_receives_the_rows_in_the_order_of_their_times():
+    time = np.random.default_rng(0).permutation(N)
+    train, valid = split(TimeSeriesSplit(4), time=time)
+    assert time[train].max() < time[valid].min()
+    groups = time // 10
+    train, valid = split(GroupKFold(4), time=time, groups=groups)
+    assert not set(groups[train]) & set(groups[valid])
+
+
+class OfOneNumber:
+    def split(self, X, y=None, groups=None):
+        yield 5
+
+
 class Overlapping:
     def split(self, X, y=None, groups=None):
         yield np.arange(5), np.arange(4, 9)
@@ -82,6 +96,7 @@ class Overlapping:
         (0.2, {"time": np.arange(N), "groups": np.arange(N)}, ["groups", "time", "not both"]),
         (GroupKFold(5), {}, ["validation_split", "GroupKFold", "groups"]),
         (KFold(N + 1), {}, ["validation_split", "KFold"]),
+        (OfOneNumber(), {}, ["validation_split", "OfOneNumber"]),
         (Overlapping(), {}, ["validation_split", "1 of them repeated"]),
     ],
 )

@@ -281,8 +281,19 @@ def _array_column(array: NDArray, label: str) -> NDArray:
     if kind == "m":
         return array / np.timedelta64(1, "s")
     if kind == "M":
-        return np.full(len(array), np.nan) if np.isnat(array).all() else array.astype(DATE_DTYPE)
+        return np.full(len(array), np.nan) if np.isnat(array).all() else _to_dates(array, label)
     return _object_column(array.astype(object), label)
+
+
+def _to_dates(array: NDArray, label: str) -> NDArray:
+    # Conversion to microseconds would silently change dates that are too far away.
+    years = array[~np.isnat(array)].astype("datetime64[Y]")
+    if years.min() < np.datetime64("0001") or years.max() > np.datetime64("9999"):
+        raise ValueError(
+            f"There are dates from the year {years.min()} to {years.max()} in {label}, but years must be from "
+            "1 to 9999. Correct such dates or replace them by missing values."
+        )
+    return array.astype(DATE_DTYPE)
 
 
 def _object_column(array: NDArray, label: str) -> NDArray:

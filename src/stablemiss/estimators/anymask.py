@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
 from stablemiss.checks import shown, to_list
-from stablemiss.data import Floats
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing
 from stablemiss.estimators.uncertainty import PredictionIntervals, PredictionSets
 from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method
-from stablemiss.tasks import Regression
 
 # A column is given by its name or by its position.
 Column = str | int | np.integer
@@ -58,29 +55,6 @@ class _AnyMaskEstimator(MissingEstimator):
         self.date_features = date_features
         self.verbose = verbose
 
-    @property
-    def member_weights_(self) -> dict[str, dict[str, Any]]:
-        """Weight of each member for complete rows and for rows without any observed value."""
-        check_is_fitted(self)
-        empty, complete = self.predictor_.member_weights
-
-        def plain(weight: Floats) -> float | list[float]:
-            return weight.tolist() if len(weight) > 1 else float(weight[0])
-
-        return {
-            name: {"complete rows": plain(complete[i]), "empty rows": plain(empty[i])}
-            for i, name in enumerate(self.predictor_.members)
-        }
-
-    @property
-    def validation_loss_(self) -> float:
-        """Loss of the combined predictions on the validation rows."""
-        check_is_fitted(self)
-        loss = self.predictor_.validation_loss
-        if isinstance(self.task_, Regression):
-            return float(np.sqrt(np.mean(loss * self.task_.scale**2)))
-        return float(loss[0])
-
     def _make_method(self, columns: Sequence[str] | None) -> Method:
         return AnyMask(
             self.budget,
@@ -88,14 +62,6 @@ class _AnyMaskEstimator(MissingEstimator):
             _positions("may_vanish", self.may_vanish, columns),
             _positions("never_missing", self.never_missing, columns),
         )
-
-    def _declared_never_missing(self) -> set[str]:
-        assert isinstance(self.method_, AnyMask)
-        names = self.encoder_.names
-        return {
-            f"column {position}" if names is None else names[position]
-            for position in self.method_.never_missing or ()
-        }
 
 
 class AnyMaskRegressor(RegressorMixin, PredictionIntervals, _AnyMaskEstimator):

@@ -143,7 +143,7 @@ class MissingEstimator(BaseEstimator, ABC):
             1e-12 of the largest, are ignored. None weights all rows equally.
         groups : (n,), default=None
             Group of each row, such as a patient or a station. Validation rows are then whole groups, so that
-            stopping, stacking and intervals are judged on groups that the model does not know.
+            stopping, stacking and intervals depend on groups that the model does not know.
         time : (n,), default=None
             Time of each row: numbers or dates, which may be text. Validation rows are then the latest rows.
             With validation rows from among the training times, intervals of a time series are too narrow.

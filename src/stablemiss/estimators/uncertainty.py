@@ -7,6 +7,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.anymask import AnyMask, AnyMaskPredictor
 from stablemiss.checks import check_number
@@ -32,8 +33,43 @@ class _Uncertainty(MissingEstimator):
 
     predictor_: AnyMaskPredictor
 
-    def _explain_missing(self, X: Any, values: Floats, mask: Bools) -> Any:
-        """The result of `explain_missing` for the table X and its encoding."""
+    @property
+    def member_weights_(self) -> dict[str, dict[str, Any]]:
+        """Weight of each member for complete rows and for rows without any observed value."""
+        uses_anymask(self)
+        check_is_fitted(self)
+        empty, complete = self.predictor_.member_weights
+
+        def plain(weight: Floats) -> float | list[float]:
+            return weight.tolist() if len(weight) > 1 else float(weight[0])
+
+        return {
+            name: {"complete rows": plain(complete[i]), "empty rows": plain(empty[i])}
+            for i, name in enumerate(self.predictor_.members)
+        }
+
+    @property
+    def validation_loss_(self) -> float:
+        """Loss of the combined predictions on the validation rows."""
+        uses_anymask(self)
+        check_is_fitted(self)
+        loss = self.predictor_.validation_loss
+        if isinstance(self.task_, Regression):
+            # Relative to the largest scale, so that squares do not overflow.
+            largest = self.task_.scale.max()
+            return float(largest * np.sqrt(np.mean(loss * (self.task_.scale / largest) ** 2)))
+        return float(loss[0])
+
+    def _declared_never_missing(self) -> set[str]:
+        names = self.encoder_.names
+        declared = self.method_.never_missing if isinstance(self.method_, AnyMask) else None
+        return {
+            f"column {position}" if names is None else names[position]
+            for position in (() if declared is None else declared)
+        }
+
+    def _explain_missing(self, X: Any) -> Any:
+        encoded = self._encode(X)
         task, groups = self.task_, self.encoder_.groups
         # Squared errors are averaged over numeric targets in their units, and summed over classes.
         exponent, weight = 0, np.ones(task.d_output)
@@ -41,7 +77,11 @@ class _Uncertainty(MissingEstimator):
             # In units of a power of two near the largest scale, so that squares do not overflow.
             exponent = int(np.frexp(task.scale.max())[1])
             weight = np.ldexp(task.scale, -exponent) ** 2 / task.d_output
-        expected = self.predictor_.expected_error(values, mask, groups, weight)
+        expected = self.predictor_.expected_error(encoded.values, encoded.mask, groups, weight)
+        rows, values, mask = encoded.without_out_of_range()
+        if len(rows):
+            others = self.predictor_.expected_error(values, mask, groups, weight)
+            expected.error[rows] = np.maximum(expected.error[rows], others.error)
         assert self.predictor_.error_model is not None  # otherwise, `expected_error` raises
         low, high = self.predictor_.error_model.interval(expected.error)
         error, low, high, complete = (
@@ -132,7 +172,8 @@ class PredictionIntervals(_Uncertainty):
         data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
         and lists in the first of these libraries that is installed
             "error": expected RMSE of the prediction (over all outputs, in the target's units). For many rows,
-            the expected RMSE is the root of the mean of the squares of this column.
+            the expected RMSE is the root of the mean of the squares of this column. If values are far outside
+            the range in training, at least that of the row without them.
             "error_low", "error_high": 90% interval of that RMSE for many rows (not of the error of one row,
             see `predict_interval`). It is wide if there were few validation rows or if the errors have a
             heavy tail, and too narrow with fewer than about 100 validation rows of a heavy-tailed target.
@@ -150,8 +191,7 @@ class PredictionIntervals(_Uncertainty):
         >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["most_informative_missing"].tolist()
         [0, 1]
         """
-        values, mask, *_ = self._encode(X)
-        return self._explain_missing(X, values, mask)
+        return self._explain_missing(X)
 
 
 class PredictionSets(_Uncertainty):
@@ -218,5 +258,4 @@ class PredictionSets(_Uncertainty):
             (by position for tables without names); None if nothing is missing, or no value would help.
             "error_if_it_were_observed": expected Brier score if only that column were observed in addition.
         """
-        values, mask, *_ = self._encode(X)
-        return self._explain_missing(X, values, mask)
+        return self._explain_missing(X)

@@ -16,6 +16,7 @@ from stablemiss.encoding.dates import DateFormat
 from stablemiss.estimators.rows import split_rows
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Regression, Task
+from stablemiss.text import is_number
 
 Indices = NDArray[np.int64]
 # A fraction of the rows, or a splitter of scikit-learn, which has a method `split`.
@@ -55,7 +56,7 @@ def choose_validation_rows(
     groups : (n,), default=None
         With a fraction, all rows of a group are on the same side. A splitter receives them.
     time : (n,), default=None
-        With a fraction, the latest rows are the validation rows.
+        With a fraction, the latest rows are the validation rows. A splitter receives the rows in this order.
     stratify : bool, default=False
         Whether the target holds classes. Every class must then occur in the training rows.
 
@@ -71,7 +72,10 @@ def choose_validation_rows(
     (array([1, 3, 4]), array([0, 2]))
     """
     if hasattr(split, "split"):
-        train, valid = _last_split(split, target, groups if groups is not None else time)
+        # Splitters for time series expect the rows in order.
+        order = np.arange(len(target)) if time is None else np.argsort(time, kind="stable")
+        labels = None if groups is None else groups[order]
+        train, valid = (np.sort(order[rows]) for rows in _last_split(split, target[order], labels))
     elif groups is not None and time is not None:
         raise ValueError(
             "fit takes groups or time to choose validation rows, not both; got both. Pass one of them, or a "
@@ -138,9 +142,10 @@ def _to_times(array: NDArray) -> NDArray:
     try:
         return array.astype(np.float64)
     except ValueError:
+        example = next(entry for entry in entries if not is_number(entry))
         raise ValueError(
-            f"time must contain numbers or dates, so that rows can be sorted by it, but contains "
-            f"{shown(entries[0])}. Convert it to dates, for example with pandas.to_datetime."
+            "time must contain numbers or dates, so that rows can be sorted by it, but contains "
+            f"{shown(example)}. Convert it to dates, for example with pandas.to_datetime."
         ) from None
 
 
@@ -216,14 +221,16 @@ def _last_split(splitter: Any, target: NDArray, groups: NDArray | None) -> tuple
     try:
         # Splitters only use the number of rows of X.
         last = deque(splitter.split(np.zeros((n, 1)), target, groups), maxlen=1)
+        train, valid = (np.asarray(rows, dtype=np.int64) for rows in last.pop())
+    except IndexError as error:
+        raise ValueError(
+            f"validation_split={shown(splitter)} returns no split. Use another splitter."
+        ) from error
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"validation_split={shown(splitter)} cannot split the {n} rows: {error} Pass groups to fit if "
             "the splitter needs them, or another splitter."
         ) from error
-    if not last:
-        raise ValueError(f"validation_split={shown(splitter)} returns no split. Use another splitter.")
-    train, valid = (np.asarray(rows, dtype=np.int64) for rows in last[0])
     chosen = np.concatenate([train, valid])
     if not len(train) or not len(valid) or len(np.unique(chosen)) < len(chosen):
         raise ValueError(
@@ -236,7 +243,7 @@ def _last_split(splitter: Any, target: NDArray, groups: NDArray | None) -> tuple
             f"The last split of validation_split={shown(splitter)} has rows from {chosen.min()} to "
             f"{chosen.max()}, but X has {n} rows. Use a splitter for these rows."
         )
-    return np.sort(train), np.sort(valid)
+    return train, valid
 
 
 def _whole_groups(groups: NDArray, fraction: float, rng: Rng) -> tuple[Indices, Indices]:
@@ -275,6 +282,6 @@ def _check_classes(target: NDArray, train: Indices) -> None:
     if len(absent):
         raise ValueError(
             f"The class {absent.tolist()[0]!r} of the target does not occur in any training row with this "
-            "choice of validation rows, so it cannot be learnt. Change groups, time or validation_split, or "
-            "remove the rows of this class."
+            "choice of validation rows, so no model can predict it. Change groups, time or validation_split, "
+            "or remove the rows of this class."
         )
