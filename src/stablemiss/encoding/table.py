@@ -290,8 +290,8 @@ def _to_dates(array: NDArray, label: str) -> NDArray:
     years = array[~np.isnat(array)].astype("datetime64[Y]")
     if years.min() < np.datetime64("0001") or years.max() > np.datetime64("9999"):
         raise ValueError(
-            f"There are dates from the year {years.min()} to {years.max()} in {label}, but years must be from "
-            "1 to 9999. Correct such dates or replace them by missing values."
+            f"There are dates from the year {years.min()} to {years.max()} in {label}, but years must be "
+            "from 1 to 9999. Correct such dates or replace them by missing values."
         )
     return array.astype(DATE_DTYPE)
 
