@@ -53,6 +53,16 @@ class Roles:
         used = {self.target, self.groups, *self.ignore}
         return [name for name in column_names if name not in used]
 
+    def check_target(self) -> None:
+        """Raise ValueError if the target has another role too."""
+        others = {"--ignore": self.ignore, "--groups": [self.groups], "--time": [self.time]}
+        for option, names in others.items():
+            if self.target in names:
+                raise ValueError(
+                    f"Column {self.target!r} is the target, so it cannot be used with {option}; choose another "
+                    "column."
+                )
+
 
 @dataclass
 class TrainingRows:
@@ -127,8 +137,11 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
     for column in [roles.target, *roles.ignore, *roles.category, roles.groups, roles.time]:
         if column is not None:
             check_column(table.column_names, column, rules.name)
+    roles.check_target()
     # Ignored columns are not parsed, because their entries do not matter.
-    used = [name for name in table.column_names if name not in roles.ignore or name == roles.time]
+    used = [
+        name for name in table.column_names if name not in roles.ignore or name in (roles.groups, roles.time)
+    ]
     features = roles.features(table.column_names)
     if not features:
         raise ValueError(f"{rules.name} has no columns left to predict {roles.target!r} from.")
