@@ -59,8 +59,8 @@ class Roles:
         for option, names in others.items():
             if self.target in names:
                 raise ValueError(
-                    f"Column {self.target!r} is the target, so it cannot be used with {option}; choose another "
-                    "column."
+                    f"Column {self.target!r} is the target, so it cannot be used with {option}; choose "
+                    "another column."
                 )
 
 
