@@ -263,7 +263,7 @@ def test_batches_give_the_same_predictions_and_their_warnings_are_counted(run, m
     result = run("predict", model, "new.csv", "--output", "batches.csv")
     assert (tmp_path / "whole.csv").read_bytes() == (tmp_path / "batches.csv").read_bytes()
     assert result.stderr.count("Warning: ") == 2
-    assert "3 later batches" in result.stderr
+    assert "3 later parts" in result.stderr
 
 
 def test_a_pipe_from_standard_input_to_standard_output(run, model, houses):
@@ -327,6 +327,16 @@ def peak_memory(tmp_path, *arguments):
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=tmp_path, check=True
     )
     return int(done.stdout.splitlines()[-1]) / 2**20
+
+
+@pytest.mark.parametrize(("entry", "day"), [("inf", "01.01.2024"), ("1", "45.01.2024")])
+def test_errors_name_the_row_of_the_file(run, error_of, tmp_path, monkeypatch, entry, day):
+    rows = [f"{i},{i % 28 + 1:02}.01.2024,{i}" for i in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,day,y", *rows]))
+    assert run("fit", "a.csv", "--target", "y", "--method", "ols").exit_code == 0
+    (tmp_path / "bad.csv").write_text("\n".join(["x,day,y", *rows[:25], f"{entry},{day},1", *rows]))
+    monkeypatch.setattr(reading, "BATCH_ROWS", 10)
+    assert "row 26 (the first row is row 1)" in error_of("predict", "model.stablemiss", "bad.csv")
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ def test_rows_without_a_target_are_dropped_from_all_parts(read):
     assert rows.features.to_pydict() == {"x": [1, 3], "t": [3, 1]}
     assert rows.target.tolist() == [5, 7]
     assert rows.n_dropped == 1
+    assert rows.numbers.tolist() == [1, 3]
     assert {name: labels.tolist() for name, labels in rows.split.items()} == {
         "groups": ["a", "c"],
         "time": [3, 1],
