@@ -23,7 +23,8 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument(
         "--only-print",
         action="store_true",
-        help="fit nothing; print the tables of the stored records and write them into the docs",
+        help="fit nothing; print the tables of the stored records, and write them into the docs if a page "
+        "shows them",
     )
     return parser
 

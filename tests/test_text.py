@@ -1,6 +1,8 @@
+import pickle
+
 import pytest
 
-from stablemiss.text import count, is_number, quoted
+from stablemiss.text import RowError, count, is_number, quoted
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,9 @@ def test_long_enumerations_are_cut():
     assert quoted(["a"]) == "'a'"
     assert quoted(["a", "b", "c"], limit=3) == "'a', 'b', 'c'"
     assert quoted(["a", "b", "c", "d"], limit=2) == "'a', 'b' and 2 more"
+
+
+def test_errors_about_a_row_can_be_sent_between_processes_and_renumbered():
+    error = pickle.loads(pickle.dumps(RowError("In row ", 3, ", x is '{y}'.")))
+    assert str(error) == "In row 3, x is '{y}'."
+    assert error.with_row(error.row + 1) == "In row 4, x is '{y}'."

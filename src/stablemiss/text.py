@@ -1,4 +1,4 @@
-"""Detection of numbers in strings, and enumerations in messages."""
+"""Detection of numbers in strings, and enumerations and row numbers in messages."""
 
 from __future__ import annotations
 
@@ -41,3 +41,33 @@ def quoted(names: Sequence[str], limit: int = 8) -> str:
     """
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+class RowError(ValueError):
+    """An error in one row. The row can be renumbered, because users count the rows of a file differently.
+
+    Parameters
+    ----------
+    before, after : str
+        The message before and after the number of the row.
+    row : int
+        Position of the row, counted from 0.
+
+    Examples
+    --------
+    >>> error = RowError("There is inf in row ", 4, ".")
+    >>> str(error), error.with_row("5 of the file")
+    ('There is inf in row 4.', 'There is inf in row 5 of the file.')
+    """
+
+    def __init__(self, before: str, row: int, after: str):
+        super().__init__(before, row, after)
+        self.row = row
+
+    def with_row(self, row: object) -> str:
+        """The message with another name of the row."""
+        before, _, after = self.args
+        return f"{before}{row}{after}"
+
+    def __str__(self) -> str:
+        return self.with_row(self.row)

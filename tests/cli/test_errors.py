@@ -82,8 +82,20 @@ def test_warnings_of_the_same_kind_are_shown_for_the_first_batch_and_counted_for
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == ["Warning: 0 rows of a.", "Warning: 0 rows of b."]
     assert len(lines) == 3
-    assert "4 later batches" in lines[2]
+    assert "4 later parts" in lines[2]
     assert len(shown.shown) == 3
+
+
+def test_identical_warnings_of_later_batches_are_counted(capsys):
+    with plain_errors() as shown:
+        for _ in range(2):
+            with shown.of_batch():
+                for _ in range(2):
+                    warnings.warn("-999 in 5,000 rows.", UserWarning, stacklevel=1)
+        shown.finish_batches()
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "Warning: -999 in 5,000 rows."
+    assert "1 later part of the table" in last
 
 
 def test_other_kinds_of_warnings_are_shown_in_later_batches(capsys):

@@ -256,3 +256,19 @@ def test_a_fit_that_fails_does_not_change_an_existing_model(run, error_of, house
     before = (tmp_path / "model.stablemiss").read_bytes()
     error_of("fit", houses, "--target", "price", "--method", "olz")
     assert (tmp_path / "model.stablemiss").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "row"),
+    [
+        (("fit", "--method", "ols"), 34),
+        (("fit", "--method", "ols", "--ignore", "x", "--groups", "g"), 35),
+        (("tune", "--method", "em_mixture"), 34),
+    ],
+)
+def test_errors_name_the_row_of_the_file(error_of, tmp_path, arguments, row):
+    """Even if rows without a target are dropped."""
+    rows = ["1,a,0,"] * 3 + ["2,b,0,1"] * 30 + ["inf,c,0,1", "5,,0,1"]
+    (tmp_path / "a.csv").write_text("\n".join(["x,g,z,y", *rows]))
+    error = error_of(*arguments, "a.csv", "--target", "y")
+    assert f"row {row} (the first row is row 1)" in error

@@ -25,6 +25,7 @@ FACTS = {
     "missing_share": 0.05,
     "columns": [COLUMN],
     "validation": {"rmse": 123456.7, "rmse_constant": 367000.2, "r2": 0.887, "n_rows": 2594},
+    "learns_from_all_rows": False,
     "dialect": "",
     "seconds": 12.34,
     "model": "m.stablemiss",
@@ -94,7 +95,11 @@ def test_the_validation_error_of_classes_and_its_absence():
     text = " ".join(validation_lines(FACTS | {"task": "classification", "validation": scores}))
     for fact in ("0.2500", "0.6000", "90.0%", "70.0%", "30 rows"):
         assert fact in text
-    assert "stablemiss evaluate m.stablemiss" in validation_lines(FACTS | {"validation": None})[0]
+    for learns_from_all_rows in (True, False):
+        facts = FACTS | {"validation": None, "learns_from_all_rows": learns_from_all_rows}
+        (line,) = validation_lines(facts)
+        assert "stablemiss evaluate m.stablemiss" in line
+        assert ("because anymask learns from all rows" in line) == learns_from_all_rows
     undefined = FACTS["validation"] | {"r2": None}
     assert "R²" not in validation_lines(FACTS | {"validation": undefined})[0]
 

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,6 +88,24 @@ def test_an_output_that_is_an_input_raises_whatever_its_name(alias):
         check_writable(other, None, {"the data": path})
     with pytest.raises(ValueError, match="--model"):
         check_not_input("--model", path, {"the data": other})
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fit", "-", "--target", "y", "--model"], ["tune", "-", "--target", "y", "--output"]]
+)
+def test_redirected_standard_input_is_never_overwritten(tmp_path, arguments):
+    path = tmp_path / "a.csv"
+    path.write_text("x,y\n1,2\n")
+    with path.open() as stdin:
+        done = subprocess.run(
+            [sys.executable, "-c", "from stablemiss.cli import main; main()", *arguments, str(path)],
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert "is the same file as the data, standard input," in done.stderr
+    assert path.read_text() == "x,y\n1,2\n"
 
 
 def test_other_files_standard_streams_and_absent_files_are_no_inputs(tmp_path):

@@ -1,7 +1,7 @@
 import pytest
 
-from stablemiss.cli.formats import Format
-from stablemiss.cli.options import check_model_file, read_options
+from stablemiss.cli.formats import EXTENSIONS, NAMES, Format
+from stablemiss.cli.options import TABLE_HELP, check_model_file, read_options
 from stablemiss.cli.reading import ReadOptions
 
 
@@ -34,3 +34,9 @@ def test_invalid_options_raise(separator, decimal, fact):
 def test_the_error_without_a_model_says_how_to_create_one(tmp_path):
     with pytest.raises(ValueError, match=r"no model file .*absent; .*stablemiss fit"):
         check_model_file(tmp_path / "absent")
+
+
+def test_the_help_promises_compression_for_the_formats_that_have_it():
+    compressed = {NAMES[name] for extension, name in EXTENSIONS.items() if extension.endswith(".gz")}
+    promised, _ = TABLE_HELP.split(" (may be gzipped)")
+    assert {name for name in NAMES.values() if name in promised} == compressed

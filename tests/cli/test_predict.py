@@ -263,7 +263,7 @@ def test_batches_give_the_same_predictions_and_their_warnings_are_counted(run, m
     result = run("predict", model, "new.csv", "--output", "batches.csv")
     assert (tmp_path / "whole.csv").read_bytes() == (tmp_path / "batches.csv").read_bytes()
     assert result.stderr.count("Warning: ") == 2
-    assert "3 later batches" in result.stderr
+    assert "3 later parts" in result.stderr
 
 
 def test_a_pipe_from_standard_input_to_standard_output(run, model, houses):
@@ -313,9 +313,8 @@ def test_an_error_in_a_late_batch_leaves_no_output(error_of, model, tmp_path, mo
     assert not [path for path in tmp_path.iterdir() if "out" in path.name or "unfinished" in path.name]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["new.csv", "new.parquet"])
-def test_memory_does_not_grow_with_the_number_of_rows(model, tmp_path, name):
+def peak_memory(tmp_path, *arguments):
+    """Peak memory of a command, in MiB."""
     program = (
         "from stablemiss.cli import main\n"
         "try:\n"
@@ -324,19 +323,43 @@ def test_memory_does_not_grow_with_the_number_of_rows(model, tmp_path, name):
         "    from stablemiss.results.provenance import peak_memory\n"
         "    print(peak_memory())\n"
     )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    return int(done.stdout.splitlines()[-1]) / 2**20
+
+
+@pytest.mark.parametrize(("entry", "day"), [("inf", "01.01.2024"), ("1", "45.01.2024")])
+def test_errors_name_the_row_of_the_file(run, error_of, tmp_path, monkeypatch, entry, day):
+    rows = [f"{i},{i % 28 + 1:02}.01.2024,{i}" for i in range(40)]
+    (tmp_path / "a.csv").write_text("\n".join(["x,day,y", *rows]))
+    assert run("fit", "a.csv", "--target", "y", "--method", "ols").exit_code == 0
+    (tmp_path / "bad.csv").write_text("\n".join(["x,day,y", *rows[:25], f"{entry},{day},1", *rows]))
+    monkeypatch.setattr(reading, "BATCH_ROWS", 10)
+    assert "row 26 (the first row is row 1)" in error_of("predict", "model.stablemiss", "bad.csv")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["new.csv", "new.parquet"])
+def test_memory_does_not_grow_with_the_number_of_rows(model, tmp_path, name):
     peaks = []
     for n_rows in (100_000, 1_000_000):
         sizes = np.random.default_rng(0).normal(size=n_rows)
         text = np.full(n_rows, "flat " + "x" * 40)
         write_table(pyarrow.table({"size": sizes, "kind": text, "note": text}), tmp_path / name)
         arguments = ["predict", model, name, "--keep", "note", "--output", f"out-{name}"]
-        done = subprocess.run(
-            [sys.executable, "-c", program, *arguments],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            check=True,
-        )
-        peaks.append(int(done.stdout.splitlines()[-1]) / 2**20)
+        peaks.append(peak_memory(tmp_path, *arguments))
     # The larger table needs 100 MiB more than the smaller one.
     assert peaks[1] < peaks[0] + 50
+
+
+@pytest.mark.slow
+def test_records_of_wide_tables_do_not_fill_the_memory(model, tmp_path):
+    """Records of a batch of JSON lines take more than 100 bytes per cell."""
+    peaks = []
+    for n_rows in (1_000, 30_000):
+        columns = {f"x{j}": np.arange(n_rows) for j in range(198)}
+        table = pyarrow.table({"size": np.zeros(n_rows), "kind": ["flat"] * n_rows} | columns)
+        write_table(table, tmp_path / "new.jsonl")
+        peaks.append(peak_memory(tmp_path, "predict", model, "new.jsonl"))
+    assert peaks[1] < peaks[0] + 500

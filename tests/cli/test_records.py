@@ -28,8 +28,19 @@ def test_integers_too_large_for_int64_become_floats():
 
 
 def test_json_lines_are_read_in_batches():
-    batches = read_lines(*({"x": i} for i in range(5)), batch_rows=2)
+    batches = read_lines(*({"x": i} for i in range(5)), batch_rows=lambda n_columns: 2)
     assert [batch["x"] for batch in batches] == [[0, 1], [2, 3], [4]]
+
+
+def test_batches_of_wide_tables_have_fewer_rows(tmp_path):
+    def batch_rows(n_columns):
+        return 6 // n_columns
+
+    rows = [[i, 2 * i, 3 * i] for i in range(5)]
+    sheet = write_sheet(tmp_path / "a.xlsx", ["x", "y", "z"], *rows)
+    lines = read_lines(*(dict(zip("xyz", row, strict=True)) for row in rows), batch_rows=batch_rows)
+    assert [batch["x"] for batch in lines] == [[0, 1], [2, 3], [4]]
+    assert [table.to_pydict() for table in excel_batches(sheet, "a.xlsx", batch_rows)] == lines
 
 
 @pytest.mark.parametrize(
@@ -49,7 +60,7 @@ def test_lines_that_are_not_records_raise(content, facts):
 
 def test_a_column_that_appears_after_the_first_batch_raises():
     with pytest.raises(ValueError, match=r"Row 3 of a\.jsonl has a column 'y'"):
-        read_lines({"x": 1}, {"x": 2}, {"y": 3}, batch_rows=2)
+        read_lines({"x": 1}, {"x": 2}, {"y": 3}, batch_rows=lambda n_columns: 2)
 
 
 def write_sheet(path, *rows, sheets=1):

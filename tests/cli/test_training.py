@@ -21,6 +21,7 @@ def test_rows_without_a_target_are_dropped_from_all_parts(read):
     assert rows.features.to_pydict() == {"x": [1, 3], "t": [3, 1]}
     assert rows.target.tolist() == [5, 7]
     assert rows.n_dropped == 1
+    assert rows.numbers.tolist() == [1, 3]
     assert {name: labels.tolist() for name, labels in rows.split.items()} == {
         "groups": ["a", "c"],
         "time": [3, 1],
@@ -31,9 +32,10 @@ def test_groups_and_ignored_columns_are_no_features_but_the_time_is(read):
     rows = read("x,y,g,t,id\n1,5,a,3,9\n2,6,b,2,8\n", "y", groups="g", time="t", ignore=["id"])
     assert rows.features.column_names == ["x", "t"]
     assert rows.unused == {"id": "--ignore", "g": "--groups"}
-    both = read("x,y,t\n1,5,3\n2,6,2\n", "y", time="t", ignore=["t"])
-    assert both.features.column_names == ["x"]
-    assert both.split["time"].tolist() == [3, 2]
+    for role in ("groups", "time"):
+        both = read("x,y,t\n1,5,3\n2,6,2\n", "y", ignore=["t"], **{role: "t"})
+        assert both.features.column_names == ["x"]
+        assert both.split[role].tolist() == [3, 2]
 
 
 def test_entries_of_ignored_columns_do_not_matter(read):
@@ -113,6 +115,9 @@ def test_a_target_of_typed_dates_raises(tmp_path):
         ("x,y\n1,2\n", {"target": "z"}, ["no column 'z'", "x, y"]),
         ("x,y\n1,2\n", {"target": "y", "groups": "g"}, ["no column 'g'"]),
         ("x,y\n1,2\n", {"target": "y", "ignore": ["x"]}, ["no columns left"]),
+        ("x,y\n1,2\n", {"target": "y", "ignore": ["y"]}, ["'y' is the target", "--ignore"]),
+        ("x,y\n1,2\n", {"target": "y", "groups": "y"}, ["'y' is the target", "--groups"]),
+        ("x,y\n1,2\n", {"target": "y", "time": "y"}, ["'y' is the target", "--time"]),
         ("x,y\n1,a\n2,b\n", {"target": "y", "classify": False}, ["not numeric", "--classify"]),
         ("x,y\n1,1\n2,inf\n", {"target": "y"}, ["infinite in row 2"]),
     ],

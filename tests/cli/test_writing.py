@@ -1,7 +1,8 @@
 import gzip
 import io
+import re
 import sys
-from datetime import date
+from datetime import UTC, date, datetime
 
 import pyarrow
 import pytest
@@ -16,6 +17,39 @@ from stablemiss.cli.writing import csv_lines, open_output, write_table
 def test_csv_has_quotation_marks_only_where_they_are_needed():
     table = pyarrow.table({"x": [1.5, None], "word": ["plain", 'a "b", c'], "day": [date(2024, 1, 31), None]})
     assert csv_lines(table).decode() == '1.5,plain,2024-01-31\n,"a ""b"", c",\n'
+
+
+@pytest.mark.parametrize("separator", ["^", "\\", "]", "-", "\t", " ", "¦"])
+def test_only_entries_with_the_separator_have_quotation_marks(separator):
+    table = pyarrow.table({"x": ["plain", f"a{separator}b"], "y": ["p", "q"]})
+    assert csv_lines(table, separator).decode() == f'plain{separator}p\n"a{separator}b"{separator}q\n'
+
+
+NOON = datetime(2024, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "type_name"),
+    [
+        ("a.csv", [1, 2], "list<item: int64>"),
+        ("a.csv", b"\xff", "binary"),
+        ("a.xlsx", {"a": 1}, "struct<a: int64>"),
+        ("a.xlsx", b"\xff", "binary"),
+        ("a.xlsx", NOON, "timestamp[us, tz=UTC]"),
+    ],
+)
+def test_types_that_a_format_cannot_store_raise(tmp_path, name, entry, type_name):
+    table = pyarrow.table({"x": [1], "odd": [entry]})
+    with pytest.raises(ValueError, match=re.escape(f"Column 'odd' has the type {type_name}, ")):
+        write_all(tmp_path / name, table)
+    assert not list(tmp_path.iterdir())
+    write_all(tmp_path / "a.parquet", table)
+    assert read_table(tmp_path / "a.parquet")[0] == table
+
+
+def test_csv_may_have_time_zones_and_text_stored_as_binary(tmp_path):
+    write_all(tmp_path / "a.csv", pyarrow.table({"x": [NOON], "word": [b"plain"]}))
+    assert (tmp_path / "a.csv").read_text() == "x,word\n2024-01-31 12:00:00.000000Z,plain\n"
 
 
 def test_the_output_has_the_dialect_of_the_input(tmp_path):

@@ -6,12 +6,13 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import typer
 
 from stablemiss.cli.interrupts import EXIT_CODE, NOTHING_WRITTEN, interruption
+from stablemiss.text import RowError, count
 
 # Messages of the library mention Python parameters; the command line has flags. Pattern → replacement.
 FLAGS = {
@@ -39,6 +40,32 @@ def with_flags(message: str) -> str:
     return message
 
 
+def show_row(number: int) -> str:
+    """Number of a row in a message.
+
+    Examples
+    --------
+    >>> show_row(55001)
+    '55,001 (the first row is row 1)'
+    """
+    return f"{number:,} (the first row is row 1)"
+
+
+@contextmanager
+def rows_of_file(number_of: Callable[[int], int]) -> Iterator[None]:
+    """Context manager in which errors about a row name its number in the file.
+
+    Parameters
+    ----------
+    number_of : callable
+        From the position of a row in a table, counted from 0, to its number in the file, counted from 1.
+    """
+    try:
+        yield
+    except RowError as error:
+        raise ValueError(error.with_row(show_row(number_of(error.row)))) from error
+
+
 class Warnings:
     """Shows each warning once, on standard error.
 
@@ -59,12 +86,12 @@ class Warnings:
 
     def show(self, message: Warning | str, category: type[Warning], *args: object, **kwargs: object) -> None:
         """Show a warning; replaces `warnings.showwarning`."""
+        if self._is_batch and category in self._kinds:
+            self._has_more = True
+            return
         text = with_flags(str(message))
         # Identical warnings from several steps are shown once.
         if text in self.shown:
-            return
-        if self._is_batch and category in self._kinds:
-            self._has_more = True
             return
         self._batch_kinds.add(category)
         self._print(text)
@@ -73,8 +100,8 @@ class Warnings:
     def of_batch(self) -> Iterator[None]:
         """Context manager for the prediction of a batch of rows.
 
-        A warning that differs from an earlier one of the same kind only in what rows it is about is counted
-        instead of shown.
+        Warnings of a kind that was shown for an earlier batch are counted instead of shown, because they
+        differ only in what rows they are about.
         """
         self._is_batch, self._has_more, self._batch_kinds = True, False, set()
         yield
@@ -86,8 +113,8 @@ class Warnings:
         """Say how many batches had warnings that were not shown."""
         if self._n_more:
             self._print(
-                f"These warnings are about the first rows in which they occur; {self._n_more:,} later "
-                "batches of rows had similar ones."
+                "These warnings are about the first rows in which they occur; "
+                f"{count(self._n_more, 'later part')} of the table had similar ones."
             )
 
     def _print(self, text: str) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from stablemiss.cli.errors import plain_errors
+from stablemiss.cli.errors import plain_errors, rows_of_file
 from stablemiss.cli.fit_report import collect_facts, render_facts
 from stablemiss.cli.formats import check_not_input, check_readable
 from stablemiss.cli.interrupts import interruption
@@ -108,7 +108,7 @@ def fit(
             # Redirected to a file, a progress bar would leave only empty lines.
             verbose=sys.stderr.isatty(),
         )
-        with ignore_suspicious_data():
+        with ignore_suspicious_data(), rows_of_file(lambda row: rows.numbers[row]):
             estimator.fit(rows.features, rows.target, **rows.split)
         estimator.target_name_ = target
         seconds = monotonic() - start

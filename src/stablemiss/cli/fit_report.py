@@ -59,6 +59,7 @@ def collect_facts(
         "missing_share": n_missing / (n_rows * max(len(used), 1)),
         "columns": [*_used_columns(estimator, rows), *_unused_columns(rows)],
         "validation": None if scores is None else {name: _finite(score) for name, score in scores.items()},
+        "learns_from_all_rows": estimator.method_.trains_on_validation,
         "dialect": rows.dialect.describe() if rows.dialect else "",
     }
 
@@ -108,10 +109,8 @@ def validation_lines(facts: Facts) -> list[str]:
     """
     scores = facts["validation"]
     if scores is None:
-        return [
-            f"not available, because {facts['method']} learns from all rows; use: stablemiss evaluate "
-            f"{facts['model']} OTHER_ROWS"
-        ]
+        reason = f", because {facts['method']} learns from all rows" if facts["learns_from_all_rows"] else ""
+        return [f"not available{reason}; use: stablemiss evaluate {facts['model']} OTHER_ROWS"]
     held_out = f"on {count(scores['n_rows'], 'row')} held out"
     if facts["task"] == "regression":
         r2 = "" if scores["r2"] is None else f", R² {show_r2(scores['r2'])}"

@@ -128,7 +128,8 @@ def check_writable(path: Path, default: Format | None, inputs: Mapping[str, Path
 def check_not_input(option: str, path: Path, inputs: Mapping[str, Path | None]) -> None:
     """Raise ValueError if an output is one of the inputs, which it would overwrite.
 
-    Symbolic links, hard links and different spellings of the same file are recognised.
+    Symbolic links, hard links, different spellings of the same file and redirections of standard input are
+    recognised.
 
     Parameters
     ----------
@@ -137,13 +138,14 @@ def check_not_input(option: str, path: Path, inputs: Mapping[str, Path | None]) 
     path : Path
         File to write.
     inputs : dict
-        What each input is, such as "the data" → its path. None and files that do not exist are skipped.
+        What each input is, such as "the data" → its path, or "-" for standard input. None and files that do
+        not exist are skipped.
     """
     for name, source in inputs.items():
-        if source is not None and source.exists() and path.exists() and os.path.samefile(source, path):
+        if source is not None and path.exists() and _is_same_file(source, path):
             raise ValueError(
-                f"{option} {path} is the same file as {name}, {source}, which would be overwritten. Choose "
-                f"another file with {option}."
+                f"{option} {path} is the same file as {name}, {show_path(source)}, which would be "
+                f"overwritten. Choose another file with {option}."
             )
 
 
@@ -163,6 +165,12 @@ def show_path(path: Path, is_output: bool = False) -> str:
     ('standard input', 'a.csv')
     """
     return ("standard output" if is_output else "standard input") if path == STANDARD else str(path)
+
+
+def _is_same_file(source: Path, path: Path) -> bool:
+    if source == STANDARD:
+        return os.path.samestat(os.fstat(0), path.stat())
+    return source.exists() and os.path.samefile(source, path)
 
 
 def _check_installed(name: Format) -> None:

@@ -10,7 +10,7 @@ import typer
 from stablemiss.cli.formats import Format
 from stablemiss.cli.reading import ReadOptions
 
-TABLE_HELP = "CSV, Parquet, Feather, JSON lines or Excel, optionally gzipped; - for standard input."
+TABLE_HELP = "CSV or JSON lines (may be gzipped), Parquet, Feather or Excel; - for standard input."
 
 # Heading of the options for reading files in the help texts.
 READING = "Reading files"

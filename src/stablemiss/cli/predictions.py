@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from operator import add
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stablemiss.cli.errors import Warnings
+from stablemiss.cli.errors import Warnings, rows_of_file
 from stablemiss.progress import terminal_progress
 
 if TYPE_CHECKING:
@@ -183,7 +185,7 @@ def predict_batches(
     progress.start("predicting", rows.source.n_rows)
     try:
         for batch in rows.batches():
-            with warnings.of_batch():
+            with warnings.of_batch(), rows_of_file(partial(add, n_rows + 1)):
                 predictions = Predictions.of(estimator, batch.features, wanted)
             yield batch, predictions
             n_rows += batch.table.num_rows

@@ -174,7 +174,7 @@ def _text_source(
     stream: BinaryIO, name: str, file_format: Format, options: ReadOptions, whole: bool
 ) -> TableSource:
     if file_format == Format.jsonl:
-        return TableSource(name, jsonl_batches(stream, name, None if whole else BATCH_ROWS))
+        return TableSource(name, jsonl_batches(stream, name, None if whole else batch_rows))
     dialect, batches = csv_batches(stream, name, options.separator, options.decimal, options.encoding)
     return TableSource(name, _rebatched(batches, whole), dialect)
 
@@ -184,7 +184,7 @@ def _binary_source(path: Path, name: str, file_format: Format, whole: bool) -> T
     from pyarrow import ipc, parquet
 
     if file_format == Format.excel:
-        return TableSource(name, excel_batches(path, name, None if whole else BATCH_ROWS))
+        return TableSource(name, excel_batches(path, name, None if whole else batch_rows))
     if file_format == Format.parquet:
         file = parquet.ParquetFile(path)
         batches = file.iter_batches(batch_rows(len(file.schema_arrow)))

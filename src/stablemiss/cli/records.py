@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 Record = dict[str, Any]
+BatchRows = Callable[[int], int]
 
 
-def jsonl_batches(stream: BinaryIO, name: str, batch_rows: int | None) -> Iterator[pyarrow.Table]:
+def jsonl_batches(stream: BinaryIO, name: str, batch_rows: BatchRows | None) -> Iterator[pyarrow.Table]:
     """Rows of a JSON lines file.
 
     Parameters
@@ -25,36 +26,40 @@ def jsonl_batches(stream: BinaryIO, name: str, batch_rows: int | None) -> Iterat
         One JSON object per line, in UTF-8.
     name : str
         Name of the file for error messages.
-    batch_rows : int or None
-        Maximum number of rows in a batch; None reads all rows at once.
+    batch_rows : callable or None
+        Maximum number of rows in a batch, given the number of columns; None reads all rows at once.
 
     See Also
     --------
     excel_batches : The same for Excel files.
     """
     records = _json_records(stream, name)
-    first = list(islice(records, batch_rows))
-    if not first:
+    first = next(records, None)
+    if first is None:
         raise ValueError(f"{name} is empty.")
+    n_rows = None if batch_rows is None else batch_rows(len(first))
+    batch = list(islice(chain([first], records), n_rows))
     # Rows may omit columns. All rows of the first batch are searched for them.
-    columns = list(dict.fromkeys(key for record in first for key in record))
+    columns = list(dict.fromkeys(key for record in batch for key in record))
     known = set(columns)
-    batch = first
-    n_before = 0
+    n_before, n_first = 0, len(batch)
     while batch:
         for row, record in enumerate(batch, n_before + 1):
             if not record.keys() <= known:
                 new = next(key for key in record if key not in known)
                 raise ValueError(
-                    f"Row {row:,} of {name} has a column {new!r} that none of the first {len(first):,} rows "
+                    f"Row {row:,} of {name} has a column {new!r} that none of the first {n_first:,} rows "
                     "has. Write null for it in the first row."
                 )
-        yield _to_table(columns, [[record.get(key) for record in batch] for key in columns], name)
+        table = _to_table(columns, [[record.get(key) for record in batch] for key in columns], name)
         n_before += len(batch)
-        batch = list(islice(records, batch_rows))
+        # Records take many times the memory of a table, so they are freed before it is used.
+        batch = []
+        yield table
+        batch = list(islice(records, n_rows))
 
 
-def excel_batches(path: Path, name: str, batch_rows: int | None) -> Iterator[pyarrow.Table]:
+def excel_batches(path: Path, name: str, batch_rows: BatchRows | None) -> Iterator[pyarrow.Table]:
     """Rows of the first sheet of an Excel file. Its first row contains the column names.
 
     Parameters
@@ -63,8 +68,8 @@ def excel_batches(path: Path, name: str, batch_rows: int | None) -> Iterator[pya
         The file.
     name : str
         Name of the file for error messages.
-    batch_rows : int or None
-        Maximum number of rows in a batch; None reads all rows at once.
+    batch_rows : callable or None
+        Maximum number of rows in a batch, given the number of columns; None reads all rows at once.
 
     See Also
     --------
@@ -95,7 +100,8 @@ def excel_batches(path: Path, name: str, batch_rows: int | None) -> Iterator[pya
         filled = (
             (*row, *[None] * n_columns)[:n_columns] for row in rows if any(cell is not None for cell in row)
         )
-        while batch := list(islice(filled, batch_rows)):
+        n_rows = None if batch_rows is None else batch_rows(n_columns)
+        while batch := list(islice(filled, n_rows)):
             yield _to_table(columns, [list(cells) for cells in zip(*batch, strict=True)], name)
     finally:
         workbook.close()

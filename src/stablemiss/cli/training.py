@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from stablemiss.cli.columns import Remarks, TextRules, are_dates, infer_types, is_numeric, is_text
 from stablemiss.cli.dialect import Dialect
 from stablemiss.cli.entries import MISSING
+from stablemiss.cli.errors import show_row
 from stablemiss.cli.formats import Format, format_of, show_path
 from stablemiss.cli.reading import ReadOptions, read_table
 
@@ -53,6 +54,16 @@ class Roles:
         used = {self.target, self.groups, *self.ignore}
         return [name for name in column_names if name not in used]
 
+    def check_target(self) -> None:
+        """Raise ValueError if the target has another role too."""
+        others = {"--ignore": self.ignore, "--groups": [self.groups], "--time": [self.time]}
+        for option, names in others.items():
+            if self.target in names:
+                raise ValueError(
+                    f"Column {self.target!r} is the target, so it cannot be used with {option}; choose "
+                    "another column."
+                )
+
 
 @dataclass
 class TrainingRows:
@@ -66,6 +77,8 @@ class TrainingRows:
         Numbers or labels.
     classify : bool
         Whether the task is classification.
+    numbers : (n,) int64
+        Number of each row in the file, counted from 1.
     n_dropped : int
         Number of rows in which the target is missing.
     unused : dict
@@ -81,6 +94,7 @@ class TrainingRows:
     features: pyarrow.Table
     target: NDArray[Any]
     classify: bool
+    numbers: NDArray[Any]
     n_dropped: int
     unused: dict[str, str]
     remarks: Remarks
@@ -127,13 +141,17 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
     for column in [roles.target, *roles.ignore, *roles.category, roles.groups, roles.time]:
         if column is not None:
             check_column(table.column_names, column, rules.name)
+    roles.check_target()
     # Ignored columns are not parsed, because their entries do not matter.
-    used = [name for name in table.column_names if name not in roles.ignore or name == roles.time]
+    used = [
+        name for name in table.column_names if name not in roles.ignore or name in (roles.groups, roles.time)
+    ]
     features = roles.features(table.column_names)
     if not features:
         raise ValueError(f"{rules.name} has no columns left to predict {roles.target!r} from.")
     table, remarks = infer_types(table.select(used), rules, roles.category, roles.target, roles.classify)
-    table, n_dropped = drop_missing_target(table, roles.target, rules.name)
+    n_rows = table.num_rows
+    table, numbers = drop_missing_target(table, roles.target, rules.name)
     has_numbers, target = to_target(table.column(roles.target), roles.target, rules.name)
     classify = not has_numbers if roles.classify is None else roles.classify
     if not classify and not has_numbers:
@@ -149,7 +167,17 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
         split["groups"] = table.column(roles.groups).to_numpy()
     if roles.time is not None:
         split["time"] = table.column(roles.time).to_numpy()
-    return TrainingRows(table.select(features), target, classify, n_dropped, unused, remarks, dialect, split)
+    return TrainingRows(
+        table.select(features),
+        target,
+        classify,
+        numbers,
+        n_rows - len(numbers),
+        unused,
+        remarks,
+        dialect,
+        split,
+    )
 
 
 def check_column(column_names: Sequence[str], name: str, path: str) -> None:
@@ -158,15 +186,15 @@ def check_column(column_names: Sequence[str], name: str, path: str) -> None:
         raise ValueError(f"{path} has no column {name!r}; its columns are: {', '.join(column_names)}.")
 
 
-def drop_missing_target(table: pyarrow.Table, target: str, path: str) -> tuple[pyarrow.Table, int]:
-    """Drop rows in which the target is missing; return the remaining rows and the number of dropped rows."""
+def drop_missing_target(table: pyarrow.Table, target: str, path: str) -> tuple[pyarrow.Table, NDArray[Any]]:
+    """Drop rows in which the target is missing; return the remaining rows and their numbers, from 1."""
     from pyarrow import compute, types
 
     if types.is_floating(table.column(target).type):
         row = compute.index(compute.is_inf(table.column(target)), True).as_py()
         if row >= 0:
             raise ValueError(
-                f"Column {target!r} in {path} is infinite in row {row + 1} (the first row is row 1), but the "
+                f"Column {target!r} in {path} is infinite in row {show_row(row + 1)}, but the "
                 "target must be finite. Correct such entries, or leave them empty to drop their rows."
             )
     has_target = compute.invert(compute.is_null(table.column(target), nan_is_null=True))
@@ -175,7 +203,7 @@ def drop_missing_target(table: pyarrow.Table, target: str, path: str) -> tuple[p
         raise ValueError(
             f"Column {target!r} in {path} has no values; the target must have a value in at least one row."
         )
-    return kept, table.num_rows - kept.num_rows
+    return kept, compute.indices_nonzero(has_target).to_numpy() + 1
 
 
 def to_target(column: pyarrow.ChunkedArray, name: str, path: str) -> tuple[bool, NDArray[Any]]:

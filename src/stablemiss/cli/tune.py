@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stablemiss.cli.errors import plain_errors
+from stablemiss.cli.errors import plain_errors, rows_of_file
 from stablemiss.cli.formats import check_not_input, check_readable
 from stablemiss.cli.interrupts import interruption
 from stablemiss.cli.models import choose_method, params_file
@@ -96,7 +96,7 @@ def tune(
             interruption.message = (
                 f"Interrupted; finished trials are in {study}. Run the command again to continue."
             )
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), rows_of_file(lambda row: rows.numbers[row]):
             # Every trial would warn about the same validation rows.
             warnings.simplefilter("ignore", OutOfRangeWarning)
             tuned = search(

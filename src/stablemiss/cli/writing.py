@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from stablemiss.cli.dialect import Dialect
-from stablemiss.cli.formats import STANDARD, Format, format_of
+from stablemiss.cli.formats import NAMES, STANDARD, Format, format_of
 from stablemiss.cli.interrupts import removed_if_interrupted
 from stablemiss.writing import atomic_write
 
@@ -54,7 +55,12 @@ def open_output(path: Path, default: Format | None = None, dialect: Dialect | No
         Format.excel: _write_excel,
     }
     with _open_bytes(path) as stream, writers[file_format](stream) as write:
-        yield write
+
+        def check_and_write(table: pyarrow.Table) -> None:
+            check_types(table, file_format)
+            write(table)
+
+        yield check_and_write
 
 
 def write_table(table: pyarrow.Table, path: Path) -> None:
@@ -69,6 +75,29 @@ def write_table(table: pyarrow.Table, path: Path) -> None:
     """
     with open_output(path) as write:
         write(table)
+
+
+def check_types(table: pyarrow.Table, file_format: Format) -> None:
+    """Raise ValueError if a format cannot store the type of a column.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The rows.
+    file_format : Format
+        CSV and Excel store numbers, text, booleans and times, Excel only without time zones.
+    """
+    from pyarrow import types
+
+    if file_format not in (Format.csv, Format.excel):
+        return
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        has_time_zone = types.is_timestamp(column.type) and column.type.tz is not None
+        if (has_time_zone and file_format == Format.excel) or not _is_text_or_simple(column):
+            raise ValueError(
+                f"Column {name!r} has the type {column.type}, which cannot be written as "
+                f"{NAMES[file_format]}. Write a .parquet file, or do not keep the column."
+            )
 
 
 def csv_lines(table: pyarrow.Table, separator: str = ",", decimal: str = ".") -> bytes:
@@ -94,6 +123,19 @@ def csv_lines(table: pyarrow.Table, separator: str = ",", decimal: str = ".") ->
     return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
 
 
+def _is_text_or_simple(column: pyarrow.ChunkedArray) -> bool:
+    """Whether a column is neither nested nor binary. Text that a program stored as binary is accepted."""
+    import pyarrow
+    from pyarrow import types
+
+    if "binary" in str(column.type) and not types.is_nested(column.type):
+        try:
+            column.cast(pyarrow.string())
+        except pyarrow.ArrowInvalid:
+            return False
+    return not types.is_nested(column.type) and not types.is_interval(column.type)
+
+
 def _csv_entries(column: pyarrow.ChunkedArray, separator: str, decimal: str) -> pyarrow.ChunkedArray:
     import pyarrow
     from pyarrow import compute, types
@@ -101,7 +143,7 @@ def _csv_entries(column: pyarrow.ChunkedArray, separator: str, decimal: str) -> 
     text = column.cast(pyarrow.string())
     if decimal == "," and types.is_floating(column.type):
         text = compute.replace_substring(text, ".", ",")
-    needs_quotes = compute.match_substring_regex(text, f'[{separator}"\r\n]')
+    needs_quotes = compute.match_substring_regex(text, f'[{re.escape(separator)}"\r\n]')
     if not compute.any(needs_quotes).as_py():
         return text
     escaped = compute.replace_substring(text, '"', '""')

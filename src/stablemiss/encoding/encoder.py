@@ -32,6 +32,7 @@ from stablemiss.encoding.report import ColumnSummary, SuspiciousDataWarning, des
 from stablemiss.encoding.table import Table, describe_column, missing_entries
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
+from stablemiss.text import RowError
 
 # What happens to numbers far outside the range of the training rows.
 OnOutOfRange = Literal["clip", "missing", "raise"]
@@ -353,10 +354,12 @@ class TableEncoder:
         dates, is_invalid = text_format.parse_column(column)
         if is_invalid.any():
             row = int(is_invalid.argmax())
-            raise ValueError(
+            raise RowError(
                 f"Dates were expected in {describe_column(self.names, j)}, as in training, but the entry in "
-                f"row {row} is {column[row]!r}, {text_format.explain(column[row])} Correct it, make it "
-                "missing if it is unknown, or pass dates instead of text (pandas.to_datetime)."
+                "row ",
+                row,
+                f" is {column[row]!r}, {text_format.explain(column[row])} Correct it, make it missing if it "
+                "is unknown, or pass dates instead of text (pandas.to_datetime).",
             )
         return dates
 

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from stablemiss.data import Bools, Floats, missing_cells, to_array
-from stablemiss.text import is_number
+from stablemiss.text import RowError, is_number
 
 # The unit of all columns of dates.
 DATE_DTYPE = np.dtype("datetime64[us]")
 
 # Times of day become dates on this day, so that only the hour varies.
 TIME_OF_DAY_DATE = date(2000, 1, 1)
+
+INFINITY_ADVICE = "Replace them with finite numbers, or with NaN if the value is unknown."
 
 # The date and time types of pandas are subclasses of these.
 _DURATION_TYPES = (timedelta, np.timedelta64)
@@ -334,7 +336,9 @@ def _object_column(array: NDArray, label: str) -> NDArray:
         second = timedelta(seconds=1)
         numeric[~missing] = [entry / second if durations else float(entry) for entry in observed]
     except OverflowError as error:
-        raise ValueError(_infinity_message(label, "a number too large for float64")) from error
+        raise ValueError(
+            f"There are infinite values (inf) in {label}: a number too large for float64. {INFINITY_ADVICE}"
+        ) from error
     return _check_finite(numeric, label)
 
 
@@ -351,15 +355,9 @@ def _check_finite(column: Floats, label: str) -> Floats:
     infinite = np.isinf(column)
     if infinite.any():
         first = int(infinite.argmax())
-        raise ValueError(_infinity_message(label, f"{column[first]} in row {first}"))
+        before = f"There are infinite values (inf) in {label}: {column[first]} in row "
+        raise RowError(before, first, f". {INFINITY_ADVICE}")
     return column
-
-
-def _infinity_message(label: str, example: str) -> str:
-    return (
-        f"There are infinite values (inf) in {label}: {example}. "
-        "Replace them with finite numbers, or with NaN if the value is unknown."
-    )
 
 
 def _complex_message(label: str) -> str:

@@ -16,7 +16,7 @@ from stablemiss.encoding.dates import DateFormat
 from stablemiss.estimators.rows import split_rows
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Regression, Task
-from stablemiss.text import is_number
+from stablemiss.text import RowError, is_number
 
 Indices = NDArray[np.int64]
 # A fraction of the rows, or a splitter of scikit-learn, which has a method `split`.
@@ -117,9 +117,11 @@ def read_row_labels(labels: Any, n_rows: int, name: str) -> NDArray | None:
         )
     missing = missing_cells(array)
     if missing.any():
-        raise ValueError(
-            f"{name} is missing in {missing.sum()} of {n_rows} rows (first in row {missing.argmax()}), so "
-            "these rows cannot be assigned to training or validation. Fill in the entries or remove the rows."
+        raise RowError(
+            f"{name} is missing in {missing.sum()} of {n_rows} rows (first in row ",
+            int(missing.argmax()),
+            "), so these rows cannot be assigned to training or validation. Fill in the entries or remove "
+            "the rows.",
         )
     try:
         np.unique(array)
