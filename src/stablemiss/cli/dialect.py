@@ -173,6 +173,8 @@ def split(lines: Iterable[str], separator: str) -> list[list[str]]:
     [['a', 'b'], ['1,2', '3']]
     """
     text = "\n".join(lines)
+    # Fields may be long, especially after an unmatched quotation mark.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     return [fields for fields in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if fields]
 
 
