@@ -100,8 +100,8 @@ def infer_types(
     """Recognise numbers, booleans and missing values in the text columns of a training table.
 
     A column of an untyped file is numeric if all its entries are numbers. In a file with types, text stays
-    text. In both, a column in which a few entries are not numbers is numeric if these are known markers of
-    missing values; otherwise it raises ValueError.
+    text. In both, a column is numeric if all entries that are not numbers are known markers of missing
+    values. Otherwise it raises ValueError if they are few.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def to_training_types(
 
 
 def is_text(column: pyarrow.ChunkedArray) -> bool:
-    """Whether a column contains text, which may be dictionary-encoded."""
+    """Whether a column contains text; dictionary-encoded text is categorical and does not count."""
     from pyarrow import types
 
     is_string = types.is_string(column.type) or types.is_large_string(column.type)
@@ -246,11 +246,13 @@ def _infer_type(
     if rules.is_untyped and set(lower.unique().to_pylist()) <= {"true", "false", None}:
         return compute.equal(lower, "true"), {}, None
     markers, counts = null_markers(column, MISSING_NUMBERS, ignore_case=True)
+    other = _first_non_numeric(markers, numbers)
+    if other is None and numbers.null_count < len(numbers):
+        return numbers, counts, None
     # Rounded, because 1 - 0.9 is slightly less than 0.1.
     if n_other >= round((1 - MIN_NUMERIC_SHARE) * n_entries, 6):
         return (markers, counts, None) if counts and are_dates(markers) else (column, {}, None)
-    other = _first_non_numeric(markers, numbers)
-    return (numbers, counts, None) if other is None else (column, {}, other)
+    return column, {}, other
 
 
 def _mixed_message(name: str, entry: str, rules: TextRules, is_target: bool) -> str:
@@ -295,13 +297,15 @@ def _null_numbers(
     import pyarrow
     from pyarrow import compute
 
-    counts = {}
-    for entry in missing_values:
-        if is_number_text(entry, "."):
-            is_marker = compute.equal(column.cast(pyarrow.float64()), float(entry.replace(",", "")))
-            counts[entry] = compute.sum(is_marker).as_py() or 0
-            column = compute.if_else(is_marker, pyarrow.scalar(None, column.type), column)
-    return column, {entry: count for entry, count in counts.items() if count}
+    codes = {float(entry.replace(",", "")): entry for entry in missing_values if is_number_text(entry, ".")}
+    # Whole numbers that float64 cannot hold are rounded.
+    numbers = column.cast(pyarrow.float64(), safe=False)
+    is_code = compute.is_in(numbers, pyarrow.array(codes, pyarrow.float64()))
+    counts = {
+        codes[pair["values"]]: pair["counts"]
+        for pair in compute.value_counts(numbers.filter(is_code)).to_pylist()
+    }
+    return compute.if_else(is_code, pyarrow.scalar(None, column.type), column), counts
 
 
 def _first_non_numeric(text: pyarrow.ChunkedArray, numbers: pyarrow.ChunkedArray) -> str | None:
