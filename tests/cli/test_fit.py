@@ -201,6 +201,27 @@ def test_standard_input_and_other_dialects_are_read(run, tmp_path):
     assert json.loads(again.stdout)["validation"] == facts["validation"]
 
 
+def test_predict_reads_new_rows_like_fit(run, tmp_path):
+    """The decimal mark and --missing-value of `fit` are stored in the model."""
+    rows = [f"{i}.000,5;{2 * i}" for i in range(50)] + ["-999;50"] * 5
+    (tmp_path / "train.csv").write_text("\n".join(["x;y", *rows]))
+    (tmp_path / "new.csv").write_text("x;kind\n-999;a\n20.000;b\n")
+    run("fit", "train.csv", "--target", "y", "--method", "ols", "--missing-value", "-999")
+    assert load_model("model.stablemiss").read_options_ == {"decimal": ",", "missing_values": ["-999"]}
+    result = run("predict", "model.stablemiss", "new.csv")
+    assert "1 entry of '-999' read as missing" in result.output
+    assert "Warning" not in result.stderr
+    # With a decimal comma, 20.000 is twenty thousand.
+    predicted = (tmp_path / "predictions.csv").read_text().splitlines()[2]
+    assert float(predicted.replace(",", ".")) == pytest.approx(40, abs=1)
+
+
+def test_the_decimal_mark_of_a_file_with_types_is_not_stored(run, table, tmp_path):
+    write_table(table, tmp_path / "houses.parquet")
+    run("fit", "houses.parquet", "--target", "price", "--method", "ols")
+    assert load_model("model.stablemiss").read_options_ == {"decimal": None, "missing_values": []}
+
+
 def test_invalid_arguments_give_an_error(error_of, houses, tmp_path):
     assert "no file absent.csv" in error_of("fit", "absent.csv", "--target", "price")
     assert "its columns are: id, size, kind, price, expensive" in error_of("fit", houses, "--target", "prize")

@@ -35,6 +35,7 @@ def csv_batches(
     separator: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    usual_decimal: str | None = None,
 ) -> tuple[Dialect, Iterator[pyarrow.RecordBatch]]:
     """How a CSV file is written, and its rows as batches in which all columns are text.
 
@@ -46,6 +47,8 @@ def csv_batches(
         Name of the file for error messages.
     separator, decimal, encoding : str, default=None
         As in `Dialect`. None means that it is detected from the first megabyte.
+    usual_decimal : str, default=None
+        Decimal mark if the numbers in the first megabyte do not show it; see `detect_decimal`.
 
     Examples
     --------
@@ -70,7 +73,7 @@ def csv_batches(
     header = split(lines, separator)[0]
     if given and len(header) == 1:
         _check_separator(header[0], given, name)
-    dialect = Dialect(separator, decimal or detect_decimal(lines, separator), encoding)
+    dialect = Dialect(separator, decimal or detect_decimal(lines, separator, usual_decimal), encoding)
     columns = [column.strip() for column in header]
     return dialect, _parse(_blocks(_utf8(sample, stream, encoding, name)), columns, dialect, name)
 
