@@ -151,6 +151,16 @@ def test_numbers_that_mean_missing_may_stand_beside_large_whole_numbers():
     assert remarks.of_column("x") == ["1 entry of '-999' read as missing"]
 
 
+@pytest.mark.parametrize("kind", [pyarrow.date32(), pyarrow.timestamp("us"), pyarrow.timestamp("ms")])
+def test_dates_that_mean_missing_can_be_given(kind):
+    dates = pyarrow.array([date(2024, 1, 31), date(1900, 1, 1), None]).cast(kind)
+    rules = TextRules("a", missing_values=("1900-01-01",))
+    table, remarks = infer_types(pyarrow.table({"x": dates}), rules)
+    assert table.column("x").to_pylist() == [dates[0].as_py(), None, None]
+    assert remarks.of_column("x") == ["1 entry of '1900-01-01' read as missing"]
+    assert convert(dates, rules, (), (), ("x",))[0] == [dates[0].as_py(), None, None]
+
+
 def test_remarks_are_counted_over_batches():
     remarks = Remarks()
     for _ in range(1000):

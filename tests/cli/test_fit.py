@@ -1,4 +1,6 @@
 import json
+import shlex
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -220,6 +222,27 @@ def test_the_decimal_mark_of_a_file_with_types_is_not_stored(run, table, tmp_pat
     write_table(table, tmp_path / "houses.parquet")
     run("fit", "houses.parquet", "--target", "price", "--method", "ols")
     assert load_model("model.stablemiss").read_options_ == {"decimal": None, "missing_values": []}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.xlsx", "a.parquet"])
+def test_the_suggested_missing_values_are_found_in_the_file(run, tmp_path, name):
+    n = 60
+    days = [date(2024, 1, 1) + timedelta(i % 50) for i in range(n)]
+    days[7] = days[9] = date(1900, 1, 1)
+    sizes = [i % 7 + 0.5 for i in range(n)]
+    sizes[3] = 9999999
+    table = pyarrow.table({"day": days, "size": sizes, "y": [i % 11 for i in range(n)]})
+    if name == "a.csv":
+        texts = [day.strftime("%d.%m.%Y 00:00") for day in days]
+        table = table.set_column(0, "day", pyarrow.array(texts))
+    write_table(table, tmp_path / name)
+    command = ["fit", name, "--target", "y", "--method", "ols", "--regress"]
+    (advice,) = [line for line in run(*command).stdout.splitlines() if line.startswith("Consider")]
+    options = shlex.split(advice)[1:]
+    assert options.count("--missing-value") == 2
+    facts = json.loads(run(*command, *options, "--json").stdout)
+    assert [column["n_missing"] for column in facts["columns"]] == [2, 1]
+    assert not any("may mean missing" in remark for column in facts["columns"] for remark in column["remarks"])
 
 
 def test_invalid_arguments_give_an_error(error_of, houses, tmp_path):

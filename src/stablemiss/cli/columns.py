@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stablemiss.cli.entries import (
     MIN_NUMERIC_SHARE,
@@ -131,9 +131,8 @@ def infer_types(
                 if other is not None and not (name == target and classify):
                     raise ValueError(_mixed_message(name, other, rules, name == target))
                 remarks.count_missing(name, counts)
-        if is_numeric(column):
-            column, counts = _null_numbers(column, rules.missing_values)
-            remarks.count_missing(name, counts)
+        column, counts = _null_codes(column, rules.missing_values)
+        remarks.count_missing(name, counts)
         if name in categories:
             # A dictionary is categorical for the estimators too, even if its entries are dates.
             column = to_text(column).dictionary_encode()
@@ -171,9 +170,8 @@ def to_training_types(
         if name in names["numbers"] and is_text(column):
             column, counts = _require_numbers(column, name, rules)
             remarks.count_missing(name, counts)
-        if is_numeric(column):
-            column, counts = _null_numbers(column, rules.missing_values)
-            remarks.count_missing(name, counts)
+        column, counts = _null_codes(column, rules.missing_values)
+        remarks.count_missing(name, counts)
         if name in names["categories"]:
             column = to_text(column)
         elif name in names["dates"] and is_text(column):
@@ -290,20 +288,33 @@ def _require_numbers(
     return numbers, counts
 
 
-def _null_numbers(
+def _null_codes(
     column: pyarrow.ChunkedArray, missing_values: Sequence[str]
 ) -> tuple[pyarrow.ChunkedArray, dict[str, int]]:
-    """Replace numbers that mean "missing", such as -999, by null, and count them."""
-    import pyarrow
-    from pyarrow import compute
+    """Replace numbers and dates that mean "missing", such as -999 or 1900-01-01, by null, and count them.
 
-    codes = {float(entry.replace(",", "")): entry for entry in missing_values if is_number_text(entry, ".")}
-    # Whole numbers that float64 cannot hold are rounded.
-    numbers = column.cast(pyarrow.float64(), safe=False)
-    is_code = compute.is_in(numbers, pyarrow.array(codes, pyarrow.float64()))
+    Other columns are returned unchanged.
+    """
+    import pyarrow
+    from pyarrow import compute, types
+
+    codes: dict[Any, str]
+    if is_numeric(column):
+        kind = pyarrow.float64()
+        codes = {float(entry.replace(",", "")): entry for entry in missing_values if is_number_text(entry, ".")}
+    elif types.is_date(column.type) or types.is_timestamp(column.type):
+        from stablemiss.encoding.dates import DateFormat
+
+        kind = pyarrow.timestamp("us")
+        codes = {date: entry for entry in missing_values if (date := DateFormat().parse(entry)) is not None}
+    else:
+        return column, {}
+    # Not safe: whole numbers that float64 cannot hold, and times that microseconds cannot, are rounded.
+    values = column.cast(kind, safe=False)
+    is_code = compute.is_in(values, pyarrow.array(codes, kind))
     counts = {
         codes[pair["values"]]: pair["counts"]
-        for pair in compute.value_counts(numbers.filter(is_code)).to_pylist()
+        for pair in compute.value_counts(values.filter(is_code)).to_pylist()
     }
     return compute.if_else(is_code, pyarrow.scalar(None, column.type), column), counts
 
