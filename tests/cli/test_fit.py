@@ -242,7 +242,9 @@ def test_the_suggested_missing_values_are_found_in_the_file(run, tmp_path, name)
     assert options.count("--missing-value") == 2
     facts = json.loads(run(*command, *options, "--json").stdout)
     assert [column["n_missing"] for column in facts["columns"]] == [2, 1]
-    assert not any("may mean missing" in remark for column in facts["columns"] for remark in column["remarks"])
+    assert not any(
+        "may mean missing" in remark for column in facts["columns"] for remark in column["remarks"]
+    )
 
 
 def test_invalid_arguments_give_an_error(error_of, houses, tmp_path):

@@ -301,7 +301,9 @@ def _null_codes(
     codes: dict[Any, str]
     if is_numeric(column):
         kind = pyarrow.float64()
-        codes = {float(entry.replace(",", "")): entry for entry in missing_values if is_number_text(entry, ".")}
+        codes = {
+            float(entry.replace(",", "")): entry for entry in missing_values if is_number_text(entry, ".")
+        }
     elif types.is_date(column.type) or types.is_timestamp(column.type):
         from stablemiss.encoding.dates import DateFormat
 

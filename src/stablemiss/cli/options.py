@@ -140,9 +140,7 @@ def read_options(
     """
     if separator in ("tab", "\\t"):
         separator = "\t"
-    if separator is not None and (
-        len(separator) != 1 or not separator.isascii() or separator in '"\r\n'
-    ):
+    if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\r\n'):
         raise ValueError(
             f"--separator must be a single ASCII character such as ';', or tab; got {separator!r}."
         )

@@ -349,14 +349,15 @@ class TableEncoder:
         """Convert text to dates as in training; other columns are returned unchanged."""
         if column.dtype != object:
             return column
-        text_format = self._dates[j].text_format
+        # A model fitted to dates, or to text such as 2014-10-13, does not know the order of day and month.
+        text_format = self._dates[j].text_format.completed(distinct_entries(column))
         dates, is_invalid = text_format.parse_column(column)
         if is_invalid.any():
             row = int(is_invalid.argmax())
             raise ValueError(
                 f"Dates were expected in {describe_column(self.names, j)}, as in training, but the entry in "
-                f"row {row} is {column[row]!r}, {text_format.explain(column[row])} Correct it, make it "
-                "missing if it is unknown, or pass dates instead of text (pandas.to_datetime)."
+                f"row {row} is {column[row]!r}, {text_format.explain(column[row])} Correct it, or make "
+                "it missing if it is unknown. Dates such as 2014-10-13 are always accepted."
             )
         return dates
 

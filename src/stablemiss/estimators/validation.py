@@ -140,7 +140,7 @@ def _to_times(array: NDArray) -> NDArray:
     except ValueError:
         raise ValueError(
             f"time must contain numbers or dates, so that rows can be sorted by it, but contains "
-            f"{shown(entries[0])}. Convert it to dates, for example with pandas.to_datetime."
+            f"{shown(entries[0])}. Convert all of them to numbers, or to dates such as 2014-10-13."
         ) from None
 
 
