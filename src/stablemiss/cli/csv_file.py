@@ -117,8 +117,8 @@ def _check_quotes(table: pyarrow.Table, block: bytes, name: str, n_lines: int) -
     if re.search("[\r\n]", last) and not block.rstrip().endswith(b'"'):
         line = n_lines + block.count(b"\n") - last.count("\n") + 1
         raise ValueError(
-            f"A quotation mark in line {line:,} of {name} is not closed, so that all lines after it belong to "
-            "one entry. Close or remove it."
+            f"A quotation mark in line {line:,} of {name} is not closed, so all lines after it belong to one "
+            "entry. Close or remove it."
         )
 
 
@@ -197,7 +197,8 @@ def _check_encoding(encoding: str) -> str:
         return codecs.lookup(encoding).name
     except (LookupError, UnicodeError) as error:
         raise ValueError(
-            f"--encoding {encoding} is not a known encoding of text; use for example utf-8, utf-16, cp1252 or latin-1."
+            f"--encoding {encoding} is not a known encoding of text; use for example utf-8, utf-16, cp1252 "
+            "or latin-1."
         ) from error
 
 

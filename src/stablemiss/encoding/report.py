@@ -75,7 +75,8 @@ class ColumnSummary:
     Examples
     --------
     >>> from stablemiss import MissingRegressor
-    >>> model = MissingRegressor(method="ols").fit([["a", 7.0], ["b", 7.0], [None, 7.0]], [1.0, 2.0, 3.0])
+    >>> X = [["a", 7.0], ["b", 7.0], [None, 7.0]]
+    >>> model = MissingRegressor(method="ols", random_state=0).fit(X, [1.0, 2.0, 3.0])
     >>> for column in model.column_report_:
     ...     print(column.name, column.kind, column.n_levels, column.n_missing, column.remarks)
     column 0 category 2 1 ()
