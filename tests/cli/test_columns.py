@@ -35,22 +35,24 @@ def test_columns_of_untyped_files_get_the_type_of_their_entries(entries, expecte
 
 
 def test_text_of_typed_files_stays_text_and_has_no_markers():
-    assert infer(["1", "2", "NA"], PARQUET)[:2] == ("string", ["1", "2", "NA"])
+    assert infer(["a", "2", "NA"], PARQUET)[:2] == ("string", ["a", "2", "NA"])
     assert infer(["1", "2"], PARQUET)[:2] == ("string", ["1", "2"])
     assert infer(["1", "gone"], TextRules("a.parquet", missing_values=("gone",)))[1] == ["1", None]
 
 
 @pytest.mark.parametrize("rules", [CSV, PARQUET])
 @pytest.mark.parametrize("marker", ["-", ".", "unknown", "Missing", "n.a."])
-def test_a_few_markers_in_a_numeric_column_are_missing_and_counted(rules, marker):
-    kind, values, remarks = infer([*NUMBERS, marker, marker], rules)
+@pytest.mark.parametrize("n", [2, 50])
+def test_markers_in_a_numeric_column_are_missing_and_counted(rules, marker, n):
+    kind, values, remarks = infer([*NUMBERS, *[marker] * n], rules)
     assert kind == "double"
-    assert values == [*map(float, NUMBERS), None, None]
-    assert remarks == [f"2 entries of {marker!r} read as missing"]
+    assert values == [*map(float, NUMBERS), *[None] * n]
+    assert remarks == [f"{n} entries of {marker!r} read as missing"]
 
 
-def test_many_markers_make_a_column_of_text():
-    assert infer(["1", "2", "-", "-"])[:2] == ("string", ["1", "2", "-", "-"])
+def test_markers_are_categories_in_a_column_without_numbers():
+    assert infer(["none", "unknown", "none"])[:2] == ("string", ["none", "unknown", "none"])
+    assert infer(["1", "a", "-", "-"])[:2] == ("string", ["1", "a", "-", "-"])
 
 
 def test_entries_of_known_markers_are_counted_in_text_too():
@@ -139,6 +141,24 @@ def test_numbers_that_mean_missing_can_be_given(entries):
     assert table.column("x").to_pylist() == [1, None, None]
     assert remarks.of_column("x") == ["2 entries of '-999' read as missing"]
     assert convert(entries, rules)[0] == [1, None, None]
+
+
+def test_numbers_that_mean_missing_may_stand_beside_large_whole_numbers():
+    table, remarks = infer_types(
+        pyarrow.table({"x": [2**60 + 1, -999]}), TextRules("a", missing_values=("-999",))
+    )
+    assert table.column("x").to_pylist() == [2**60 + 1, None]
+    assert remarks.of_column("x") == ["1 entry of '-999' read as missing"]
+
+
+@pytest.mark.parametrize("kind", [pyarrow.date32(), pyarrow.timestamp("us"), pyarrow.timestamp("ms")])
+def test_dates_that_mean_missing_can_be_given(kind):
+    dates = pyarrow.array([date(2024, 1, 31), date(1900, 1, 1), None]).cast(kind)
+    rules = TextRules("a", missing_values=("1900-01-01",))
+    table, remarks = infer_types(pyarrow.table({"x": dates}), rules)
+    assert table.column("x").to_pylist() == [dates[0].as_py(), None, None]
+    assert remarks.of_column("x") == ["1 entry of '1900-01-01' read as missing"]
+    assert convert(dates, rules, (), (), ("x",))[0] == [dates[0].as_py(), None, None]
 
 
 def test_remarks_are_counted_over_batches():

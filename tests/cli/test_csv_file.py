@@ -69,10 +69,37 @@ def test_a_single_quotation_mark_inside_an_entry_does_not_stop_the_reading(monke
     assert table["size"][3] == '5" pipe'
 
 
+def test_entries_may_be_long():
+    assert read(b"a,b\n1," + b"x" * 200_000 + b"\n")[1]["b"] == ["x" * 200_000]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "utf-16-le"])
+def test_a_byte_order_mark_is_not_part_of_the_first_name(encoding):
+    assert list(read("\ufeffa,b\n1,2\n".encode(encoding), encoding=encoding)[1]) == ["a", "b"]
+
+
+def test_any_number_of_empty_lines_may_precede_the_header():
+    assert read(b"\n" * 1000 + b"a,b\n1,2\n")[1] == {"a": ["1"], "b": ["2"]}
+
+
+@pytest.mark.parametrize("line_break", [b"\n", b"\r\n"])
+def test_an_empty_line_is_a_missing_value_of_a_single_column(line_break):
+    assert read(line_break.join([b"x", b"1", b"", b"3", b""]))[1] == {"x": ["1", "", "3"]}
+
+
 @pytest.mark.parametrize(
     ("content", "options", "facts"),
     [
         (b"", {}, ["is empty"]),
+        (b"\xff\xfe", {}, ["is empty"]),
+        (b"\n\n", {}, ["is empty"]),
+        (b'a,b\n1,2\n3,"x\n' + b"1,2\n" * 50_000, {}, ["line 3", "quotation mark", "not closed"]),
+        (b'"a,b\n1,2\n', {}, ["line 1", "quotation mark", "not closed"]),
+        (b"a,b\n\x81,2\n", {"encoding": "cp1252"}, ["not cp1252 text", "--encoding latin-1"]),
+        *(
+            (b"a,b\n1,2\n", {"encoding": encoding}, [f"--encoding {encoding}", "cp1252"])
+            for encoding in ("hex", "rot13", "idna", "undefined")
+        ),
         (bytes(range(256)), {}, ["not a text file", "--format"]),
         (b"a,b\n1,2\n3\n", {}, ["Line 3", "1 fields instead of 2", "--separator"]),
         (b"a,b\n1,2\n3,4,5\n", {}, ["Line 3", "3 fields instead of 2", "3,4,5"]),

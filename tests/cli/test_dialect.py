@@ -74,6 +74,29 @@ def test_the_majority_of_the_columns_decides_on_the_decimal_mark():
     assert detect_decimal(lines, ";") == ","
 
 
+@pytest.mark.parametrize(
+    ("lines", "separator", "usual", "decimal"),
+    [
+        (["a;b", "1.234;5"], ";", ",", ","),
+        (["a;b", "1,234;5"], ";", ".", "."),
+        (["a;b", "1;5"], ";", ",", ","),
+        (["a", "1.234"], ",", ",", ","),
+        (["a,b", '"1,234",5'], ",", ",", ","),
+        # Numbers that show their decimal mark decide.
+        (["a;b", "1.5;1,234"], ";", ",", "."),
+        (["a;b", "1,5;1.234"], ";", ".", ","),
+        # A comma-separated file without commas in its numbers.
+        (["a,b", "1.234,5"], ",", ",", "."),
+    ],
+)
+def test_the_usual_decimal_mark_is_that_of_numbers_that_do_not_show_theirs(lines, separator, usual, decimal):
+    assert detect_decimal(lines, separator, usual) == decimal
+
+
+def test_numbers_that_show_their_decimal_mark_outweigh_those_that_do_not():
+    assert detect_decimal(["a;b;c", "1.5;1,234;1,250"], ";") == "."
+
+
 def test_the_last_line_is_dropped_if_it_may_be_cut():
     assert complete_lines("a\r\nb\r\nc") == ["a", "b"]
     assert complete_lines("a\nb\n") == ["a", "b"]

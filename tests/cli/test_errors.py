@@ -58,6 +58,7 @@ def test_python_parameters_are_replaced_by_flags(capsys):
             "with date_features=False, or set date_features=True.",
             "with --no-date-features, or omit --no-date-features.",
         ),
+        ("Convert text to dates (in pandas: to_numeric, and so on), or", "Convert text to dates, or"),
         ("pass groups to fit", "pass groups to fit"),
     ],
 )

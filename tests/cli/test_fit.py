@@ -1,4 +1,6 @@
 import json
+import shlex
+from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +201,50 @@ def test_standard_input_and_other_dialects_are_read(run, tmp_path):
     assert [column["read_as"] for column in facts["columns"]] == ["number"]
     again = run("fit", "-", *command, stdin=(tmp_path / "a.csv").read_bytes())
     assert json.loads(again.stdout)["validation"] == facts["validation"]
+
+
+def test_predict_reads_new_rows_like_fit(run, tmp_path):
+    """The decimal mark and --missing-value of `fit` are stored in the model."""
+    rows = [f"{i}.000,5;{2 * i}" for i in range(50)] + ["-999;50"] * 5
+    (tmp_path / "train.csv").write_text("\n".join(["x;y", *rows]))
+    (tmp_path / "new.csv").write_text("x;kind\n-999;a\n20.000;b\n")
+    run("fit", "train.csv", "--target", "y", "--method", "ols", "--missing-value", "-999")
+    assert load_model("model.stablemiss").read_options_ == {"decimal": ",", "missing_values": ["-999"]}
+    result = run("predict", "model.stablemiss", "new.csv")
+    assert "1 entry of '-999' read as missing" in result.output
+    assert "Warning" not in result.stderr
+    # With a decimal comma, 20.000 is twenty thousand.
+    predicted = (tmp_path / "predictions.csv").read_text().splitlines()[2]
+    assert float(predicted.replace(",", ".")) == pytest.approx(40, abs=1)
+
+
+def test_the_decimal_mark_of_a_file_with_types_is_not_stored(run, table, tmp_path):
+    write_table(table, tmp_path / "houses.parquet")
+    run("fit", "houses.parquet", "--target", "price", "--method", "ols")
+    assert load_model("model.stablemiss").read_options_ == {"decimal": None, "missing_values": []}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.xlsx", "a.parquet"])
+def test_the_suggested_missing_values_are_found_in_the_file(run, tmp_path, name):
+    n = 60
+    days = [date(2024, 1, 1) + timedelta(i % 50) for i in range(n)]
+    days[7] = days[9] = date(1900, 1, 1)
+    sizes = [i % 7 + 0.5 for i in range(n)]
+    sizes[3] = 9999999
+    table = pyarrow.table({"day": days, "size": sizes, "y": [i % 11 for i in range(n)]})
+    if name == "a.csv":
+        texts = [day.strftime("%d.%m.%Y 00:00") for day in days]
+        table = table.set_column(0, "day", pyarrow.array(texts))
+    write_table(table, tmp_path / name)
+    command = ["fit", name, "--target", "y", "--method", "ols", "--regress"]
+    (advice,) = [line for line in run(*command).stdout.splitlines() if line.startswith("Consider")]
+    options = shlex.split(advice)[1:]
+    assert options.count("--missing-value") == 2
+    facts = json.loads(run(*command, *options, "--json").stdout)
+    assert [column["n_missing"] for column in facts["columns"]] == [2, 1]
+    assert not any(
+        "may mean missing" in remark for column in facts["columns"] for remark in column["remarks"]
+    )
 
 
 def test_invalid_arguments_give_an_error(error_of, houses, tmp_path):

@@ -1,3 +1,5 @@
+import copy
+
 import numpy as np
 import pyarrow
 import pytest
@@ -30,6 +32,18 @@ def test_features_have_the_types_of_training_and_other_columns_are_left_as_they_
     np.testing.assert_array_equal(batch.target, [np.nan, 3.0])
     np.testing.assert_array_equal(batch.n_missing, [0, 2])
     assert rows.target == "y"
+
+
+def test_new_rows_are_read_like_the_training_table(read, regressor):
+    """The decimal mark is that of training if the file does not show it, and missing values add up."""
+    model = copy.copy(regressor)
+    model.read_options_ = {"decimal": ",", "missing_values": ["-999"]}
+    (batch,), _ = read("kind;x\na;1.234\na;-999\na;-1\n", model, missing_values=("-1",))
+    assert batch.features.column("x").to_pylist() == [1234.0, None, None]
+    (batch,), _ = read("kind;x\na;1.234\na;1.5\n", model)
+    assert batch.features.column("x").to_pylist() == [1.234, 1.5]
+    (batch,), _ = read("kind;x\na;1.234\n", model, decimal=".")
+    assert batch.features.column("x").to_pylist() == [1.234]
 
 
 def test_a_file_without_the_target_has_none(read, regressor):

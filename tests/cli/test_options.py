@@ -21,7 +21,8 @@ def test_a_tab_can_be_written_in_several_ways(spelling):
     [
         ("::", None, "'::'"),
         ("", None, "''"),
-        ('"', None, "single character"),
+        ('"', None, "single ASCII character"),
+        ("é", None, "single ASCII character"),
         (None, ";", "';'"),
         (",", ",", "differ"),
     ],

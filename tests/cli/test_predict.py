@@ -117,6 +117,17 @@ def test_a_non_numeric_entry_in_a_numeric_column_gives_an_error(error_of, model,
     assert "Column 'size' in new.csv must be numeric, as in training; got 'huge'" in error
 
 
+def test_the_error_about_a_date_has_no_advice_for_python(run, error_of, tmp_path):
+    days = [f"2014-10-{i % 28 + 1:02}" for i in range(60)]
+    (tmp_path / "a.csv").write_text("day,y\n" + "\n".join(f"{day},{i}" for i, day in enumerate(days)))
+    (tmp_path / "b.csv").write_text("day\n03/04/2014\n")
+    run("fit", "a.csv", "--target", "y", "--method", "ols")
+    error = error_of("predict", "model.stablemiss", "b.csv")
+    assert "'03/04/2014', in which day and month cannot be told apart" in error
+    assert "2014-10-13" in error
+    assert "pandas" not in error
+
+
 def test_markers_of_missing_values_in_a_numeric_column_are_counted(run, model, tmp_path):
     (tmp_path / "new.csv").write_text("size,kind\n" + "-,flat\ngone,flat\n1,flat\n" * 2)
     result = run("predict", model, "new.csv", "--missing-value", "gone")

@@ -52,7 +52,8 @@ def test_invalid_arguments_give_an_error(run, error_of, houses, tmp_path):
     assert "no file absent.csv" in error_of("tune", "absent.csv", "--target", "price")
     assert "no column 'prize'" in error_of("tune", houses, "--target", "prize")
     assert "method must be one of" in error_of(*command, "--method", "olz")
-    assert "'constant' has no default search space" in error_of(*command, "--method", "constant")
+    error = error_of(*command, "--method", "constant")
+    assert "'constant' has no default search space. Choose another method with --method." in error
     assert "does not exist; create it" in error_of(*command, "--out", "no/params.json")
     assert "is not a study created by tune" in error_of(*command, "--study", houses)
     assert "'trees'" in error_of(*command, "--params", '{"trees": 1}')

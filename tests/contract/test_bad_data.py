@@ -129,7 +129,7 @@ ROW_LABELS = {
     "a missing date": ({"time": pd.Series([pd.NaT, *[pd.Timestamp("2020")] * 29])}, ["time", "row 0"]),
     "two columns of times": ({"time": np.ones((N, 2))}, ["time", "(30, 2)", "one column"]),
     "one time": ({"time": [7] * N}, ["time", "at least 2", "have 7.", "Leave time out"]),
-    "text as time": ({"time": ["soon", "late"] * 15}, ["time", "'late'", "numbers or dates", "Convert"]),
+    "text as time": ({"time": ["soon", "late"] * 15}, ["time", "'late'", "numbers or dates", "2014-10-13"]),
     "groups and time": ({"groups": range(N), "time": range(N)}, ["groups", "time", "not both"]),
 }
 # Name → `validation_split`, and what the error must contain besides its name.

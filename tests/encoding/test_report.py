@@ -101,6 +101,8 @@ def test_columns_without_information_are_ignored_without_a_warning() -> None:
         (RNG.integers(1, 6, N), -9, 4),
         (RNG.integers(1, 6, N), 99, 1),
         (RNG.uniform(size=N), -32768.0, 2),
+        (NUMBERS, 9999999, 2),
+        (NUMBERS, -2147483648, 2),
         (RNG.normal(10, 10, N), -200.0, 3),
         (RNG.uniform(300, 2000, N), -200.0, 3),
     ],
@@ -108,7 +110,7 @@ def test_columns_without_information_are_ignored_without_a_warning() -> None:
 def test_codes_for_missing_values_are_found(column: Any, code: float, n: int) -> None:
     summaries, (message,) = report(pd.DataFrame({"x": replaced(column, code, n)}))
     (remark,) = summaries["x"].remarks
-    assert remark.startswith(f"{code:g} in {n} row")
+    assert remark.startswith(f"{int(code)} in {n} row")
     assert f"{column[n:].min():.6g} to {column[n:].max():.6g}" in remark
     assert f"'x': {remark}" in message
 
@@ -154,6 +156,10 @@ def test_dates_that_stand_for_missing_dates_are_found(code: str, n: int) -> None
     summaries, (message,) = report(pd.DataFrame({"when": replaced(days, np.datetime64(code), n)}))
     assert summaries["when"].remarks[0].startswith(f"{code} in {n} row")
     assert "2014-04-10" in message
+    text = pd.Series(days).dt.strftime("%d.%m.%Y").to_numpy(dtype=object)
+    written = "{2}.{1}.{0}".format(*code.split("-"))
+    summaries, _ = report(pd.DataFrame({"when": replaced(text, written, n)}))
+    assert summaries["when"].remarks[0].startswith(f"{written} in {n} row")
     births = pd.date_range("1900-01-01", "2000-01-01", periods=N)
     assert report(pd.DataFrame({"born": births}))[1] == []
 

@@ -184,6 +184,13 @@ MANIPULATIONS = [
     ("ols", ("encoder", "mean"), lambda old: old * np.nan),
     ("ols", ("encoder",), {}),
     ("ols", ("predictor",), None),
+    # How the command line read the training table.
+    ("ols", ("read_options",), ","),
+    ("ols", ("read_options",), {"decimal": ","}),
+    ("ols", ("read_options",), {"decimal": ";", "missing_values": []}),
+    ("ols", ("read_options",), {"decimal": np.arange(3), "missing_values": []}),
+    ("ols", ("read_options",), {"decimal": ".", "missing_values": [-999]}),
+    ("ols", ("read_options",), {"decimal": ".", "missing_values": "-999"}),
 ]
 
 
@@ -202,6 +209,14 @@ def test_a_manipulated_model_raises_an_archive_error(trees, tmp_path, name, path
     with pytest.raises(ArchiveError):
         load_model(tmp_path / "model")
     assert peak_megabytes() < before + 50
+
+
+def test_a_model_without_read_options_is_loaded(trees, tmp_path):
+    """Files of earlier versions do not have them."""
+    tree = dict(trees["ols"])
+    assert tree.pop("read_options") is None
+    write_tree(tmp_path / "model", tree)
+    assert load_model(tmp_path / "model").read_options_ is None
 
 
 def test_the_unchanged_models_are_loaded(trees, tmp_path):

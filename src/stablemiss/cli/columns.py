@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stablemiss.cli.entries import (
     MIN_NUMERIC_SHARE,
@@ -100,8 +100,8 @@ def infer_types(
     """Recognise numbers, booleans and missing values in the text columns of a training table.
 
     A column of an untyped file is numeric if all its entries are numbers. In a file with types, text stays
-    text. In both, a column in which a few entries are not numbers is numeric if these are known markers of
-    missing values; otherwise it raises ValueError.
+    text. In both, a column is numeric if all entries that are not numbers are known markers of missing
+    values. Otherwise it raises ValueError if they are few.
 
     Parameters
     ----------
@@ -131,9 +131,8 @@ def infer_types(
                 if other is not None and not (name == target and classify):
                     raise ValueError(_mixed_message(name, other, rules, name == target))
                 remarks.count_missing(name, counts)
-        if is_numeric(column):
-            column, counts = _null_numbers(column, rules.missing_values)
-            remarks.count_missing(name, counts)
+        column, counts = _null_codes(column, rules.missing_values)
+        remarks.count_missing(name, counts)
         if name in categories:
             # A dictionary is categorical for the estimators too, even if its entries are dates.
             column = to_text(column).dictionary_encode()
@@ -171,9 +170,8 @@ def to_training_types(
         if name in names["numbers"] and is_text(column):
             column, counts = _require_numbers(column, name, rules)
             remarks.count_missing(name, counts)
-        if is_numeric(column):
-            column, counts = _null_numbers(column, rules.missing_values)
-            remarks.count_missing(name, counts)
+        column, counts = _null_codes(column, rules.missing_values)
+        remarks.count_missing(name, counts)
         if name in names["categories"]:
             column = to_text(column)
         elif name in names["dates"] and is_text(column):
@@ -184,7 +182,7 @@ def to_training_types(
 
 
 def is_text(column: pyarrow.ChunkedArray) -> bool:
-    """Whether a column contains text, which may be dictionary-encoded."""
+    """Whether a column contains text; dictionary-encoded text is categorical and does not count."""
     from pyarrow import types
 
     is_string = types.is_string(column.type) or types.is_large_string(column.type)
@@ -246,11 +244,13 @@ def _infer_type(
     if rules.is_untyped and set(lower.unique().to_pylist()) <= {"true", "false", None}:
         return compute.equal(lower, "true"), {}, None
     markers, counts = null_markers(column, MISSING_NUMBERS, ignore_case=True)
+    other = _first_non_numeric(markers, numbers)
+    if other is None and numbers.null_count < len(numbers):
+        return numbers, counts, None
     # Rounded, because 1 - 0.9 is slightly less than 0.1.
     if n_other >= round((1 - MIN_NUMERIC_SHARE) * n_entries, 6):
         return (markers, counts, None) if counts and are_dates(markers) else (column, {}, None)
-    other = _first_non_numeric(markers, numbers)
-    return (numbers, counts, None) if other is None else (column, {}, other)
+    return column, {}, other
 
 
 def _mixed_message(name: str, entry: str, rules: TextRules, is_target: bool) -> str:
@@ -288,20 +288,37 @@ def _require_numbers(
     return numbers, counts
 
 
-def _null_numbers(
+def _null_codes(
     column: pyarrow.ChunkedArray, missing_values: Sequence[str]
 ) -> tuple[pyarrow.ChunkedArray, dict[str, int]]:
-    """Replace numbers that mean "missing", such as -999, by null, and count them."""
-    import pyarrow
-    from pyarrow import compute
+    """Replace numbers and dates that mean "missing", such as -999 or 1900-01-01, by null, and count them.
 
-    counts = {}
-    for entry in missing_values:
-        if is_number_text(entry, "."):
-            is_marker = compute.equal(column.cast(pyarrow.float64()), float(entry.replace(",", "")))
-            counts[entry] = compute.sum(is_marker).as_py() or 0
-            column = compute.if_else(is_marker, pyarrow.scalar(None, column.type), column)
-    return column, {entry: count for entry, count in counts.items() if count}
+    Other columns are returned unchanged.
+    """
+    import pyarrow
+    from pyarrow import compute, types
+
+    codes: dict[Any, str]
+    if is_numeric(column):
+        kind = pyarrow.float64()
+        codes = {
+            float(entry.replace(",", "")): entry for entry in missing_values if is_number_text(entry, ".")
+        }
+    elif types.is_date(column.type) or types.is_timestamp(column.type):
+        from stablemiss.encoding.dates import DateFormat
+
+        kind = pyarrow.timestamp("us")
+        codes = {date: entry for entry in missing_values if (date := DateFormat().parse(entry)) is not None}
+    else:
+        return column, {}
+    # Not safe: whole numbers that float64 cannot hold, and times that microseconds cannot, are rounded.
+    values = column.cast(kind, safe=False)
+    is_code = compute.is_in(values, pyarrow.array(codes, kind))
+    counts = {
+        codes[pair["values"]]: pair["counts"]
+        for pair in compute.value_counts(values.filter(is_code)).to_pylist()
+    }
+    return compute.if_else(is_code, pyarrow.scalar(None, column.type), column), counts
 
 
 def _first_non_numeric(text: pyarrow.ChunkedArray, numbers: pyarrow.ChunkedArray) -> str | None:

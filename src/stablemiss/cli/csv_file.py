@@ -35,6 +35,7 @@ def csv_batches(
     separator: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    usual_decimal: str | None = None,
 ) -> tuple[Dialect, Iterator[pyarrow.RecordBatch]]:
     """How a CSV file is written, and its rows as batches in which all columns are text.
 
@@ -46,6 +47,8 @@ def csv_batches(
         Name of the file for error messages.
     separator, decimal, encoding : str, default=None
         As in `Dialect`. None means that it is detected from the first megabyte.
+    usual_decimal : str, default=None
+        Decimal mark if the numbers in the first megabyte do not show it; see `detect_decimal`.
 
     Examples
     --------
@@ -57,21 +60,22 @@ def csv_batches(
     {'size': ['1,5'], 'kind': ['flat']}
     """
     sample = stream.read(SAMPLE_BYTES)
-    if not sample.strip():
-        raise ValueError(f"{name} is empty.")
     encoding = _check_encoding(encoding) if encoding else detect_encoding(sample)
     if b"\0" in sample and not encoding.startswith(("utf-16", "utf-32")):
         raise ValueError(f"{name} is not a text file; if it is not CSV, give its format with --format.")
     # A file that fits into the sample has a complete last line even if no line break follows.
     end = "\n" if len(sample) < SAMPLE_BYTES else ""
-    lines = complete_lines(decode(sample, encoding) + end)
+    text = decode(sample, encoding).removeprefix("\ufeff").lstrip("\r\n")
+    if not text.strip():
+        raise ValueError(f"{name} is empty.")
+    lines = complete_lines(text + end)
     given, separator = separator, separator or detect_separator(lines)
     header = split(lines, separator)[0]
     if given and len(header) == 1:
         _check_separator(header[0], given, name)
-    dialect = Dialect(separator, decimal or detect_decimal(lines, separator), encoding)
+    dialect = Dialect(separator, decimal or detect_decimal(lines, separator, usual_decimal), encoding)
     columns = [column.strip() for column in header]
-    return dialect, _parse(_blocks(_utf8(sample, stream, encoding)), columns, dialect, name)
+    return dialect, _parse(_blocks(_utf8(sample, stream, encoding, name)), columns, dialect, name)
 
 
 def _parse(
@@ -90,23 +94,47 @@ def _parse(
             table = csv.read_csv(
                 pyarrow.BufferReader(block),
                 options,
-                csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
+                csv.ParseOptions(
+                    delimiter=dialect.separator,
+                    newlines_in_values=True,
+                    # In a single column, an empty line is a missing value.
+                    ignore_empty_lines=len(columns) > 1,
+                ),
                 csv.ConvertOptions(column_types=dict.fromkeys(columns, pyarrow.string())),
             )
+        _check_quotes(table, block, name, n_lines)
         # The first row of the file contains the names.
         yield from table.slice(0 if position else 1).to_batches()
         n_lines += block.count(b"\n")
 
 
-def _utf8(sample: bytes, stream: BinaryIO, encoding: str) -> Iterator[bytes]:
+def _check_quotes(table: pyarrow.Table, block: bytes, name: str, n_lines: int) -> None:
+    """Raise ValueError if the last entry of a block has no closing quotation mark: it contains all rows after
+    the opening one.
+    """
+    last = table.column(-1)[-1].as_py() if table.num_rows else ""
+    # Only entries in quotation marks contain line breaks.
+    if re.search("[\r\n]", last) and not block.rstrip().endswith(b'"'):
+        line = n_lines + block.count(b"\n") - last.count("\n") + 1
+        raise ValueError(
+            f"A quotation mark in line {line:,} of {name} is not closed, so all lines after it belong to one "
+            "entry. Close or remove it."
+        )
+
+
+def _utf8(sample: bytes, stream: BinaryIO, encoding: str, name: str) -> Iterator[bytes]:
     """The content of a file in UTF-8, without a byte order mark and without empty lines at its start."""
     decoder = codecs.getincrementaldecoder(encoding)()
     is_utf8 = encoding.startswith("utf-8")
-    piece = sample.removeprefix(codecs.BOM_UTF8) if is_utf8 else sample
-    is_start = True
+    piece, is_start = sample, True
     while piece:
-        content = piece if is_utf8 else decoder.decode(piece).encode()
-        yield content.lstrip(b"\r\n") if is_start else content
+        try:
+            content = piece if is_utf8 else decoder.decode(piece).encode()
+        except UnicodeError as error:
+            raise ValueError(
+                f"{name} is not {encoding} text. Name its encoding, for example with --encoding latin-1."
+            ) from error
+        yield content.removeprefix(codecs.BOM_UTF8).lstrip(b"\r\n") if is_start else content
         is_start = False
         piece = stream.read(BLOCK_BYTES)
 
@@ -164,10 +192,13 @@ def _csv_errors(name: str, dialect: Dialect, columns: list[str], n_lines: int) -
 
 def _check_encoding(encoding: str) -> str:
     try:
+        # Codecs between other types, such as hex, cannot decode, and idna has no replacement for errors.
+        b"a".decode(encoding, "replace")
         return codecs.lookup(encoding).name
-    except LookupError as error:
+    except (LookupError, UnicodeError) as error:
         raise ValueError(
-            f"--encoding {encoding} is not known; use for example utf-8, utf-16, cp1252 or latin-1."
+            f"--encoding {encoding} is not a known encoding of text; use for example utf-8, utf-16, cp1252 "
+            "or latin-1."
         ) from error
 
 

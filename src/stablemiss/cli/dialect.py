@@ -118,10 +118,11 @@ def detect_separator(lines: list[str]) -> str:
     return next((separator for separator in SEPARATORS if separator not in text), ",")
 
 
-def detect_decimal(lines: list[str], separator: str) -> str:
-    """Decimal mark by a majority of the numeric columns: "," or ".".
+def detect_decimal(lines: list[str], separator: str, usual: str | None = None) -> str:
+    """Decimal mark by a majority of the columns in which numbers show it: "," or ".".
 
-    In a comma-separated file, "1,234" in quotes is a thousand; in other files it is a decimal number.
+    Numbers such as 1,234 and 1.234 do not show it. If no others decide, it is the usual mark. Without a usual
+    mark, 1.234 is a decimal number, and so is 1,234, unless it is in quotes in a comma-separated file.
 
     Parameters
     ----------
@@ -129,14 +130,20 @@ def detect_decimal(lines: list[str], separator: str) -> str:
         The header and further complete lines.
     separator : str
         From `detect_separator`.
+    usual : str, default=None
+        Decimal mark of other files from the same source, if it is known.
 
     Examples
     --------
     >>> detect_decimal(["a;b", "1,5;x", "1.200,25;y"], ";")
     ','
+    >>> detect_decimal(["a;b", "1.234;5"], ";"), detect_decimal(["a;b", "1.234;5"], ";", usual=",")
+    ('.', ',')
     """
     votes: Counter[str] = Counter()
-    for column in zip(*_regular_rows(lines, separator), strict=True):
+    has_comma = False
+    columns = list(zip(*_regular_rows(lines, separator), strict=True))
+    for column in columns:
         cells = [cell.strip() for cell in column[1:] if not is_missing_marker(cell.strip())]
         if not cells:
             continue
@@ -145,9 +152,14 @@ def detect_decimal(lines: list[str], separator: str) -> str:
             continue
         if share["."] != share[","]:
             votes[max(share, key=lambda mark: share[mark])] += 1
-        elif separator != "," and any("," in cell for cell in cells):
-            votes[","] += 1
-    return "," if votes[","] > votes["."] else "."
+        else:
+            has_comma |= any("," in cell for cell in cells)
+    if votes["."] != votes[","]:
+        return "." if votes["."] > votes[","] else ","
+    # Numbers with a decimal comma would be in quotes in a comma-separated file.
+    if usual is not None and (has_comma or separator != "," or len(columns) == 1):
+        return usual
+    return "," if has_comma and separator != "," else "."
 
 
 def complete_lines(text: str) -> list[str]:
@@ -173,6 +185,8 @@ def split(lines: Iterable[str], separator: str) -> list[list[str]]:
     [['a', 'b'], ['1,2', '3']]
     """
     text = "\n".join(lines)
+    # Fields may be long, especially after an unmatched quotation mark.
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     return [fields for fields in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if fields]
 
 

@@ -22,6 +22,8 @@ FLAGS = {
     r"allow_missing_columns=True": "--allow-missing-columns",
     r'on_unseen_missing="(\w+)"': r"--on-unseen-missing \1",
     r'on_out_of_range="(\w+)"': r"--on-out-of-range \1",
+    r"Pass a space such as .*, or choose another method": "Choose another method with --method",
+    r" \(in pandas: to_numeric[^)]*\)": "",
 }
 # Exit code of a program whose standard output was closed by the program that reads it.
 BROKEN_PIPE_EXIT_CODE = 141

@@ -111,6 +111,10 @@ def fit(
         with ignore_suspicious_data(), rows_of_file(lambda row: rows.numbers[row]):
             estimator.fit(rows.features, rows.target, **rows.split)
         estimator.target_name_ = target
+        estimator.read_options_ = {
+            "decimal": rows.dialect.decimal if rows.dialect else None,
+            "missing_values": list(options.missing_values),
+        }
         seconds = monotonic() - start
         estimator.save(model)
         interruption.message = f"Interrupted; {model} was written."

@@ -147,10 +147,10 @@ def suggested_options(columns: list[Facts]) -> list[str]:
         if any("identifier" in remark for remark in column["remarks"])
     ]
     codes = [
-        f"--missing-value {match[1]}"
+        f"--missing-value {shlex.quote(match[1])}"
         for column in used
         for remark in column["remarks"]
-        if (match := re.match(r"(\S+) in [\d,]+ rows? may mean missing", remark))
+        if (match := re.match(r"(.+?) in [\d,]+ rows? may mean missing", remark))
     ]
     return list(dict.fromkeys([*identifiers, *codes]))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -137,11 +138,17 @@ def open_new_rows(
     path : Path
         File name, or "-" for standard input.
     options : ReadOptions
-        How to read it.
+        How to read it, in addition to how the training table was read.
     estimator : MissingEstimator
         The fitted model.
     target : str or None
         The column that it predicts; None if that is not known.
     """
+    if estimator.read_options_ is not None:
+        options = replace(
+            options,
+            missing_values=(*estimator.read_options_["missing_values"], *options.missing_values),
+            usual_decimal=estimator.read_options_["decimal"],
+        )
     with open_table(path, options) as source:
         yield NewRows(source, text_rules(path, options, source.dialect), estimator, target)

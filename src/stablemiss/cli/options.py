@@ -140,8 +140,10 @@ def read_options(
     """
     if separator in ("tab", "\\t"):
         separator = "\t"
-    if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
-        raise ValueError(f"--separator must be a single character such as ';', or tab; got {separator!r}.")
+    if separator is not None and (len(separator) != 1 or not separator.isascii() or separator in '"\r\n'):
+        raise ValueError(
+            f"--separator must be a single ASCII character such as ';', or tab; got {separator!r}."
+        )
     if decimal not in (None, ".", ","):
         raise ValueError(f"--decimal must be . or , ; got {decimal!r}.")
     if separator is not None and separator == decimal:

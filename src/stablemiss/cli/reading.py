@@ -41,6 +41,8 @@ class ReadOptions:
         Format of standard input and of files with an unknown extension.
     missing_values : tuple of str, default=()
         Further entries that mean "missing".
+    usual_decimal : str, default=None
+        Decimal mark of a CSV file whose numbers do not show it.
     """
 
     separator: str | None = None
@@ -48,6 +50,7 @@ class ReadOptions:
     encoding: str | None = None
     format: Format | None = None
     missing_values: tuple[str, ...] = ()
+    usual_decimal: str | None = None
 
 
 class TableSource:
@@ -175,7 +178,9 @@ def _text_source(
 ) -> TableSource:
     if file_format == Format.jsonl:
         return TableSource(name, jsonl_batches(stream, name, None if whole else batch_rows))
-    dialect, batches = csv_batches(stream, name, options.separator, options.decimal, options.encoding)
+    dialect, batches = csv_batches(
+        stream, name, options.separator, options.decimal, options.encoding, options.usual_decimal
+    )
     return TableSource(name, _rebatched(batches, whole), dialect)
 
 

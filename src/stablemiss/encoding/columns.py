@@ -35,6 +35,8 @@ class TrainingColumn:
         Distinct entries of a text column; empty for other columns, and for dates.
     text_format : DateFormat or None
         The format of dates that were text.
+    text : (n,) object or None
+        Their text.
     is_category : bool
         Whether the column has a categorical type in its library.
     """
@@ -43,6 +45,7 @@ class TrainingColumn:
     n_missing: int
     levels: Set[str]
     text_format: DateFormat | None
+    text: NDArray | None
     is_category: bool
 
     @classmethod
@@ -56,8 +59,9 @@ class TrainingColumn:
         if levels and date_features and not is_category:
             text_format = DateFormat.infer(levels)
             if text_format is not None:
-                return cls(text_format.parse_column(column)[0], n_missing, set(), text_format, is_category)
-        return cls(column, n_missing, levels, None, is_category)
+                dates, _ = text_format.parse_column(column)
+                return cls(dates, n_missing, set(), text_format, column, is_category)
+        return cls(column, n_missing, levels, None, None, is_category)
 
     def kind(self, rows: NDArray[np.integer]) -> str:
         """How the column is used, given the training rows."""

@@ -358,8 +358,8 @@ class TableEncoder:
                 f"Dates were expected in {describe_column(self.names, j)}, as in training, but the entry in "
                 "row ",
                 row,
-                f" is {column[row]!r}, {text_format.explain(column[row])} Correct it, make it missing if it "
-                "is unknown, or pass dates instead of text (pandas.to_datetime).",
+                f" is {column[row]!r}, {text_format.explain(column[row])} Correct it, or make it missing if "
+                "it is unknown. Dates such as 2014-10-13 are always accepted.",
             )
         return dates
 

@@ -75,7 +75,8 @@ class ColumnSummary:
     Examples
     --------
     >>> from stablemiss import MissingRegressor
-    >>> model = MissingRegressor(method="ols").fit([["a", 7.0], ["b", 7.0], [None, 7.0]], [1.0, 2.0, 3.0])
+    >>> X = [["a", 7.0], ["b", 7.0], [None, 7.0]]
+    >>> model = MissingRegressor(method="ols", random_state=0).fit(X, [1.0, 2.0, 3.0])
     >>> for column in model.column_report_:
     ...     print(column.name, column.kind, column.n_levels, column.n_missing, column.remarks)
     column 0 category 2 1 ()
@@ -119,7 +120,7 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
         kind = IGNORED
         others.append("constant")
     elif kind == DATES:
-        mistakes = date_remarks(column.column, column.text_format)
+        mistakes = date_remarks(column)
     elif kind == NUMBERS:
         # The difference of two huge numbers may overflow, which does not change any comparison.
         with np.errstate(over="ignore"):
@@ -163,25 +164,23 @@ def number_remarks(name: str, column: NDArray, n_missing: int) -> tuple[list[str
     ends = (column.min(), column.max()) if n_missing == 0 else (np.nanmin(column), np.nanmax(column))
     if ends[0] > -99 and not _CODES.intersection(ends):
         return [], others
-    return _code_remarks(column[~np.isnan(column)], _is_code, "{:.6g}".format), others
+    return _code_remarks(column[~np.isnan(column)], _is_code, _write_number), others
 
 
-def date_remarks(dates: NDArray, text_format: DateFormat | None) -> list[str]:
-    """Remarks that point to a likely mistake in a column of dates (n,), with NaT = missing.
-
-    Parameters
-    ----------
-    dates : (n,) datetime64[us]
-        The column.
-    text_format : DateFormat or None
-        The format if the dates were text.
-    """
+def date_remarks(column: TrainingColumn) -> list[str]:
+    """Remarks that point to a likely mistake in a column of dates."""
+    dates, text = column.column, column.text
     remarks = []
-    if text_format is not None and text_format.is_ambiguous:
+    if column.text_format is not None and column.text_format.is_ambiguous:
         remarks.append("dates in which day and month cannot be told apart, read with the month first")
+
+    def write(day: np.datetime64) -> str:
+        # Text is quoted as it is, so that it can be found and declared as missing.
+        return str(day.astype("datetime64[D]")) if text is None else text[np.argmax(dates == day)].strip()
+
     observed = dates[~np.isnat(dates)]
     if len(observed) >= _MIN_ROWS and _DATE_CODES.intersection((observed.min(), observed.max())):
-        remarks += _code_remarks(observed, _is_date_code, lambda day: str(day.astype("datetime64[D]")))
+        remarks += _code_remarks(observed, _is_date_code, write)
     return remarks
 
 
@@ -238,6 +237,11 @@ def _exceptions(
         return []
     example = counts.most_common(1)[0][0]
     return [f"{what} except for {count_entries(counts.total())} such as {example!r}"]
+
+
+def _write_number(number: float) -> str:
+    """A number with six digits, but whole numbers in full, so that a code can be found and replaced."""
+    return f"{number:.15g}" if number % 1 == 0 else f"{number:.6g}"
 
 
 def _is_written_number(text: str) -> bool:

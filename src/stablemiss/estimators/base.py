@@ -40,7 +40,7 @@ from stablemiss.estimators.validation import (
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import to_rng
-from stablemiss.stored import check_stored
+from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
 
@@ -116,6 +116,9 @@ class MissingEstimator(BaseEstimator, ABC):
     date_features: bool
     verbose: bool
     target_name_: str | None
+    # How the command line read the training table, so that it reads new rows in the same way: "decimal" and
+    # "missing_values". None for a model that was fitted in Python.
+    read_options_: dict[str, Any] | None
     validation_scores_: dict[str, float] | None
 
     @abstractmethod
@@ -219,7 +222,7 @@ class MissingEstimator(BaseEstimator, ABC):
         finally:
             progress.finish()
         self._set_fitted(method, encoder, task, predictor)
-        self.target_name_ = target_name(y)
+        self.target_name_, self.read_options_ = target_name(y), None
         # If every row is the only one of its class, all rows are both training and validation rows.
         is_held_out = not method.trains_on_validation and not np.array_equal(train, valid)
         self.validation_scores_ = (
@@ -284,6 +287,7 @@ class MissingEstimator(BaseEstimator, ABC):
             "task": self.task_.state(),
             "predictor": self.predictor_.state(),
             "target_name": self.target_name_,
+            "read_options": self.read_options_,
             "validation_scores": self.validation_scores_,
         }
         write_tree(Path(path), tree)
@@ -316,6 +320,9 @@ class MissingEstimator(BaseEstimator, ABC):
             "validation_scores must be numbers",
         )
         estimator.target_name_, estimator.validation_scores_ = name, scores
+        # Files of earlier versions do not have it.
+        estimator.read_options_ = tree.get("read_options")
+        _check_read_options(estimator.read_options_)
         return estimator
 
     def _set_fitted(self, method: Method, encoder: TableEncoder, task: Task, predictor: Predictor) -> None:
@@ -447,6 +454,18 @@ def check_outputs(predictor: Predictor, n_columns: int, task: Task) -> None:
         outputs = predictor.predict(np.zeros((1, n_columns)), np.ones((1, n_columns), dtype=bool))
     check_stored(outputs.shape == (1, task.d_output), "the predictor does not fit the target")
     check_stored(np.isfinite(outputs).all(), "its predictions are not finite")
+
+
+def _check_read_options(options: Any) -> None:
+    """Raise ValueError unless the options from a model file are None, or what the command line stores."""
+    if options is None:
+        return
+    check_stored(
+        isinstance(options, dict) and options.keys() == {"decimal", "missing_values"},
+        "read_options must have a decimal mark and missing values",
+    )
+    check_stored(options["decimal"] in (None, ".", ","), "decimal must be . or , or None")
+    stored_list(options, "missing_values", str)
 
 
 def describe(method: Method) -> dict[str, Any]:

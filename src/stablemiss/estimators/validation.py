@@ -147,7 +147,7 @@ def _to_times(array: NDArray) -> NDArray:
         example = next(entry for entry in entries if not is_number(entry))
         raise ValueError(
             "time must contain numbers or dates, so that rows can be sorted by it, but contains "
-            f"{shown(example)}. Convert it to dates, for example with pandas.to_datetime."
+            f"{shown(example)}. Convert all of them to numbers, or to dates such as 2014-10-13."
         ) from None
 
 
