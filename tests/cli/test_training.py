@@ -87,13 +87,6 @@ def test_a_target_that_looks_like_classes_or_names_has_a_remark(read, values, cl
     assert (words in remarks[0]) if words else not remarks
 
 
-@pytest.mark.parametrize("days", [["31.12.2023", "01.01.2024"], ["2023-12-31", "2024-01-01"]])
-def test_times_written_as_text_are_sorted_by_date(read, days):
-    rows = read(f"x,y,day\n1,2,{days[0]}\n2,3,{days[1]}\n", "y", time="day")
-    assert rows.split["time"][0] < rows.split["time"][1]
-    assert rows.split["time"].dtype.kind == "M"
-
-
 @pytest.mark.parametrize("target", ["2024-01-31", "31.12.2024", "1/2/2024 12:30"])
 def test_a_target_of_dates_raises(read, target):
     with pytest.raises(ValueError, match=f"'y' .* contains {target}"):
