@@ -349,8 +349,9 @@ class TableEncoder:
         """Convert text to dates as in training; other columns are returned unchanged."""
         if column.dtype != object:
             return column
+        # A model fitted to dates, or to text such as 2014-10-13, does not know the order of day and month.
         text_format = self._dates[j].text_format
-        dates, is_invalid = text_format.parse_column(column)
+        dates, is_invalid = text_format.completed(distinct_entries(column)).parse_column(column)
         if is_invalid.any():
             row = int(is_invalid.argmax())
             raise ValueError(
