@@ -21,9 +21,9 @@ RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=N)
 
 
-def fit(X: Any, rows: Any = None, **settings: Any) -> TableEncoder:
+def fit(X: Any, rows: Any = None, y: Any = None, **settings: Any) -> TableEncoder:
     table = read_table(X)
-    y = np.arange(float(table.n_rows))
+    y = np.arange(float(table.n_rows)) if y is None else y
     encoder = TableEncoder(**settings)
     rows = np.arange(table.n_rows) if rows is None else rows
     encoder.fit_transform(table, rows, y[:, None], Regression.of(y), np.random.default_rng(0))
@@ -86,6 +86,12 @@ def test_columns_without_information_are_ignored_without_a_warning() -> None:
     assert remarks["note"] == ("ignored", "no entry occurs twice, probably an identifier")
     assert remarks["rare"] == ("number", "missing in 98.0% of the rows")
     assert remarks["row"] == ("number", "whole numbers in strict order, probably an identifier")
+
+
+def test_a_column_of_many_categories_is_not_constant_if_the_target_is() -> None:
+    towns = pd.DataFrame({"town": [f"town {i % 30}" for i in range(N)]})
+    summaries, _ = report(towns, y=np.ones(N))
+    assert (summaries["town"].kind, summaries["town"].remarks) == ("category", ())
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.encoding.columns import CATEGORIES, DATES, IGNORED, NEVER_OBSERVED, NUMBERS, TrainingColumn
+from stablemiss.encoding.columns import (
+    CATEGORIES,
+    CONSTANT,
+    DATES,
+    IGNORED,
+    NEVER_OBSERVED,
+    NUMBERS,
+    TrainingColumn,
+)
 from stablemiss.encoding.dates import DateFormat
 from stablemiss.text import count, is_number
 
@@ -89,7 +97,7 @@ class ColumnSummary:
     remarks: tuple[str, ...] = ()
 
 
-def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -> tuple[ColumnSummary, int]:
+def summarise(name: str, column: TrainingColumn, kind: str) -> tuple[ColumnSummary, int]:
     """Describe one column of the training table.
 
     Parameters
@@ -100,8 +108,6 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
         The column in all rows.
     kind : str
         Its kind in `TableEncoder.kinds`.
-    is_constant : bool
-        Whether it is constant in the training rows.
 
     Returns
     -------
@@ -115,8 +121,7 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
     others: list[str] = []
     if kind == NEVER_OBSERVED:
         others.append("never observed" if n_missing == n_rows else "never observed in the training rows")
-    elif is_constant and kind != IGNORED:
-        kind = IGNORED
+    elif kind == CONSTANT:
         others.append("constant")
     elif kind == DATES:
         mistakes = date_remarks(column.column, column.text_format)
