@@ -297,7 +297,7 @@ def test_a_column_that_was_constant_in_training_is_always_encoded_as_zero(consta
 def test_a_constant_column_that_was_never_missing_never_counts_as_missing() -> None:
     """Other entries in it, even of another type, are not unknown categories."""
     frame = pd.DataFrame({"unit": ["EUR"] * 5, "when": [pd.Timestamp("2014-10-13")] * 5, "x": range(5)})
-    encoder, values, mask = fit(frame, rows=np.arange(1, 5))
+    encoder, _, mask = fit(frame, rows=np.arange(1, 5))
     assert encoder.kinds == ["constant", "constant", "numbers"]
     assert encoder.encoded_names == ["unit", "when", "x"]
     assert mask.all()
