@@ -53,7 +53,9 @@ _N_FIRST = 200
 
 
 class SuspiciousDataWarning(UserWarning):
-    """Columns of the training table look as if they contain mistakes, such as codes for missing values.
+    """The training table looks as if it contains mistakes, such as codes for missing values.
+
+    It also warns of a constant target, and of fewer than ten validation rows.
 
     Examples
     --------

@@ -29,6 +29,7 @@ from stablemiss.estimators.rows import (
     read_numbers,
     read_weight,
     target_name,
+    warn_if_constant,
 )
 from stablemiss.estimators.validation import (
     ValidationSplit,
@@ -36,6 +37,7 @@ from stablemiss.estimators.validation import (
     choose_validation_rows,
     read_row_labels,
     validation_scores,
+    warn_if_few,
 )
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
@@ -203,7 +205,10 @@ class MissingEstimator(BaseEstimator, ABC):
                     f"{task.classes.tolist()[0]!r}. Check which rows were passed to fit."
                 )
         else:
+            warn_if_constant(target, y)
             task = Regression.of(target[train], weight[train])
+        if not method.trains_on_validation:
+            warn_if_few(len(valid), len(used))
         encoded_target = task.encode(target)
         if not is_classifier:
             np.clip(encoded_target, -MAX_DEVIATION, MAX_DEVIATION, out=encoded_target)
