@@ -77,7 +77,7 @@ class UnknownCategoryWarning(UnseenMissingWarning):
     --------
     >>> import warnings
     >>> from stablemiss import MissingRegressor
-    >>> model = MissingRegressor(method="ols").fit([["a"], ["b"], ["a"]], [1.0, 2.0, 1.0])
+    >>> model = MissingRegressor(method="ols").fit([["a"], ["b"]] * 2, [1.0, 2.0] * 2)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     prediction = model.predict([["c"]])
