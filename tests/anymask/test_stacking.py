@@ -5,6 +5,7 @@ import pytest
 
 from stablemiss.anymask.stacking import (
     combine,
+    keep_constant,
     learn_member_weights,
     observed_fraction,
     output_bounds,
@@ -78,3 +79,14 @@ def test_members_predict_at_most_slightly_outside_the_range_of_the_training_targ
 
 def test_classes_have_no_bounds():
     assert output_bounds(MaskedData.of(np.zeros((3, 1)), np.ones((3, 1)), np.arange(3))) is None
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 19])
+def test_the_constant_keeps_some_weight_if_there_are_few_rows(n_rows):
+    weights = np.array([[[0.0], [0.4], [0.6]], [[1.0], [0.0], [0.0]]])
+    kept = keep_constant(weights, n_rows)
+    np.testing.assert_allclose(kept.sum(axis=1), 1.0)
+    assert kept[0, 0, 0] == pytest.approx(1 / (n_rows + 2))
+    assert kept[0, 2, 0] / kept[0, 1, 0] == pytest.approx(1.5)
+    np.testing.assert_array_equal(kept[1], weights[1])
+    np.testing.assert_array_equal(keep_constant(weights, 20), weights)

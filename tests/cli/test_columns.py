@@ -34,6 +34,16 @@ def test_columns_of_untyped_files_get_the_type_of_their_entries(entries, expecte
     assert infer(entries)[:2] == (expected_type, values)
 
 
+@pytest.mark.parametrize("marker", ["", "-"])
+def test_digits_with_leading_zeros_are_text_unless_they_are_the_target(marker):
+    postcodes = ["01067", "80331", "10115"] * 10
+    assert infer([*postcodes, marker])[:2] == ("string", [*postcodes, marker or None])
+    assert infer(postcodes, target="x")[0] == "int64"
+    assert infer(["05", "7", "12"])[0] == "int64"
+    assert infer(["0", "1"])[0] == "int64"
+    assert infer(["0.5", "1.5"])[0] == "double"
+
+
 def test_text_of_typed_files_stays_text_and_has_no_markers():
     assert infer(["a", "2", "NA"], PARQUET)[:2] == ("string", ["a", "2", "NA"])
     assert infer(["1", "2"], PARQUET)[:2] == ("string", ["1", "2"])

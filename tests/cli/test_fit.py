@@ -297,6 +297,22 @@ def test_columns_of_codes_can_be_categorical_in_every_format(run, tmp_path, name
     assert run("predict", "model.stablemiss", name).exit_code == 0
 
 
+def test_a_constant_target_gives_a_warning(run, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i},3\n" for i in range(40)))
+    result = run("fit", "a.csv", "--target", "y", "--method", "ols")
+    assert result.exit_code == 0
+    assert "constant: it is 3 in all 40 rows" in result.stderr
+
+
+def test_postcodes_with_leading_zeros_are_categories_with_a_remark(run, tmp_path):
+    lines = [f"{postcode},{i}" for i, postcode in enumerate(["01067", "80331", "-"] * 10)]
+    (tmp_path / "a.csv").write_text("\n".join(["postcode,y", *lines]))
+    result = run("fit", "a.csv", "--target", "y", "--method", "ols")
+    assert "category, 3 levels" in result.stdout
+    assert "leading zeros" in result.stdout
+    assert run("predict", "model.stablemiss", "a.csv").stderr == ""
+
+
 def test_a_fit_that_fails_does_not_change_an_existing_model(run, error_of, houses, tmp_path):
     run("fit", houses, "--target", "price", "--method", "constant")
     before = (tmp_path / "model.stablemiss").read_bytes()

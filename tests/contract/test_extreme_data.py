@@ -73,6 +73,7 @@ TARGETS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The target y is constant:UserWarning")
 @pytest.mark.parametrize("name", TARGETS)
 def test_extreme_targets_are_predicted_on_their_scale(name):
     x, y, _ = draw()

@@ -256,7 +256,7 @@ def test_features_that_are_constant_in_training_are_left_out() -> None:
     one_year = fit(pd.DataFrame({"when": pd.date_range("2014-03-01", "2014-03-31")}))[0].encoded_names
     assert "when (month)" not in one_year
     encoder, values, mask = fit(pd.DataFrame({"when": [MOMENT] * 5}))
-    assert encoder.encoded_names == ["when (year)"]
+    assert encoder.encoded_names == ["when"]
     assert mask.all()
     assert (values == 0).all()
 
@@ -295,6 +295,35 @@ def test_new_text_that_is_not_a_date_as_in_training_raises(pattern: str, entry: 
     new = pd.DataFrame({"when": [texts[0], None, entry]})
     with pytest.raises(ValueError, match=rf"column 'when'.* row 2 is '{entry}'.*Correct it.*2014-10-13"):
         encoder.transform(read_table(new))
+
+
+@pytest.mark.parametrize(
+    ("entries", "days"),
+    [
+        (["02.02.2014", "27.06.2014"], ["2014-02-02", "2014-06-27"]),
+        (["03.04.2014"], ["2014-04-03"]),
+        (["03/04/2014", "06/27/2014", None], ["2014-03-04", "2014-06-27", "NaT"]),
+        (["03/04/2014", "27/06/2014", "2014-01-01"], ["2014-04-03", "2014-06-27", "2014-01-01"]),
+        (["02/02/2014"], ["2014-02-02"]),
+    ],
+)
+def test_the_order_of_day_and_month_is_that_of_the_new_text_if_training_had_none(
+    entries: list[str], days: list[str]
+) -> None:
+    for training in (hours(), hours().strftime("%Y-%m-%d")):
+        encoder, *_ = fit(pd.DataFrame({"when": training}))
+        as_dates = encoder.transform(read_table(pd.DataFrame({"when": pd.to_datetime(days)})))
+        as_text = encoder.transform(read_table(pd.DataFrame({"when": entries})))
+        np.testing.assert_array_equal(as_text.values, as_dates.values)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"), [("03/04/2014", "cannot be told apart"), ("45.13.2014", "not a date")]
+)
+def test_the_reason_why_new_text_is_refused_is_true(entry: str, reason: str) -> None:
+    encoder, *_ = fit(pd.DataFrame({"when": hours()}))
+    with pytest.raises(ValueError, match=f"row 1 is '{entry}', .*{reason}"):
+        encoder.transform(read_table(pd.DataFrame({"when": ["2014-01-01", entry]})))
 
 
 def test_a_column_of_another_type_than_in_training_raises() -> None:

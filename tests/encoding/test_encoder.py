@@ -178,7 +178,10 @@ def test_columns_with_one_category_or_none_work() -> None:
     encoder, values, mask = fit(frame)
     assert mask.tolist() == [[True, False], [True, False], [False, False]]
     assert (values == 0).all()
-    assert encoder.transform(read_table([["b", 1.0]]))[1].tolist() == [[False, False]]
+    assert encoder.transform(read_table([["a", 1.0], [None, 1.0]]))[1].tolist() == [
+        [True, False],
+        [False, False],
+    ]
 
 
 @pytest.mark.parametrize("later", [[5.0], ["a"], [None]])
@@ -283,12 +286,27 @@ def test_unknown_categories_are_described_with_the_number_of_rows() -> None:
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, -1.7e308])
 def test_a_column_that_was_constant_in_training_is_always_encoded_as_zero(constant: float) -> None:
-    encoder, *_ = fit(np.full((1000, 1), constant))
+    encoder, *_ = fit(np.append(np.full(1000, constant), np.nan)[:, None])
     restored = TableEncoder.from_state(encoder.state())
     for fitted in (encoder, restored):
         values, mask, *_ = fitted.transform(read_table([[constant], [1e4], [1.7e308], [None]]))
         assert values.tolist() == [[0.0]] * 4
         assert mask.tolist() == [[True], [True], [True], [False]]
+
+
+def test_a_constant_column_that_was_never_missing_never_counts_as_missing() -> None:
+    """Other entries in it, even of another type, are not unknown categories."""
+    frame = pd.DataFrame({"unit": ["EUR"] * 5, "when": [pd.Timestamp("2014-10-13")] * 5, "x": range(5)})
+    encoder, _, mask = fit(frame, rows=np.arange(1, 5))
+    assert encoder.kinds == ["constant", "constant", "numbers"]
+    assert encoder.encoded_names == ["unit", "when", "x"]
+    assert mask.all()
+    new = pd.DataFrame({"unit": ["USD", None], "when": ["soon", "later"], "x": [2.0, 3.0]})
+    for fitted in (encoder, TableEncoder.from_state(encoder.state())):
+        encoded = fitted.transform(read_table(new))
+        assert encoded.mask.all()
+        assert (encoded.values[:, :2] == 0).all()
+        assert encoded.unknown == ()
 
 
 @pytest.mark.parametrize("convert", [pd.DataFrame, pl.DataFrame])

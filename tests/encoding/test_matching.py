@@ -127,3 +127,15 @@ def test_a_column_that_is_ignored_may_be_absent() -> None:
     assert_equal(encoded, encoder.transform(read_table(frame)))
     assert encoded.mask.all()
     assert encoder.unseen_missing(encoded) == {}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("entry", ["EUR", 1.0, pd.Timestamp("2014-10-13"), None])
+def test_a_column_without_information_may_be_absent(entry: Any, missing: bool) -> None:
+    frame = pd.DataFrame({"unused": [entry] * 29 + [None if missing else entry], "x": np.arange(30.0) ** 2})
+    encoder = fit(frame)
+    encoded = encoder.transform(read_table(frame[["x"]]))
+    np.testing.assert_array_equal(encoded.values, encoder.transform(read_table(frame)).values)
+    assert encoder.unseen_missing(encoded) == {}
+    with pytest.raises(ValueError, match=r"absent now: 'x'\)"):
+        encoder.transform(read_table(frame[["unused"]]))

@@ -21,9 +21,9 @@ RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=N)
 
 
-def fit(X: Any, rows: Any = None, **settings: Any) -> TableEncoder:
+def fit(X: Any, rows: Any = None, y: Any = None, **settings: Any) -> TableEncoder:
     table = read_table(X)
-    y = np.arange(float(table.n_rows))
+    y = np.arange(float(table.n_rows)) if y is None else y
     encoder = TableEncoder(**settings)
     rows = np.arange(table.n_rows) if rows is None else rows
     encoder.fit_transform(table, rows, y[:, None], Regression.of(y), np.random.default_rng(0))
@@ -86,6 +86,12 @@ def test_columns_without_information_are_ignored_without_a_warning() -> None:
     assert remarks["note"] == ("ignored", "no entry occurs twice, probably an identifier")
     assert remarks["rare"] == ("number", "missing in 98.0% of the rows")
     assert remarks["row"] == ("number", "whole numbers in strict order, probably an identifier")
+
+
+def test_a_column_of_many_categories_is_not_constant_if_the_target_is() -> None:
+    towns = pd.DataFrame({"town": [f"town {i % 30}" for i in range(N)]})
+    summaries, _ = report(towns, y=np.ones(N))
+    assert (summaries["town"].kind, summaries["town"].remarks) == ("category", ())
 
 
 @pytest.mark.parametrize(
@@ -206,6 +212,54 @@ def test_text_that_is_numeric_except_for_few_entries_is_found() -> None:
     assert summaries["y"].remarks == ("numeric except for 1 entry such as 'unknown'",)
     assert "'x': " in message
     assert "'y': " in message
+
+
+@pytest.mark.parametrize("convert", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("{:.2f}", "{:.0f}", "{:.0f},5", "1.{:03.0f},28", "1,{:03.0f}", "1 {:03.0f},5", "{:.0f}.5%"),
+        *("{:.0f} %", "{:.0f} kg", "1,{:03.0f}.56 €", "${:.0f}", "EUR {:.2f}", "-{:.0f},5 °C"),
+    ],
+)
+def test_numbers_with_separators_or_units_are_found(pattern: str, convert: Any) -> None:
+    """Also if no entry occurs twice, or if a few entries are not numbers."""
+    for n_different in (N, 30):
+        entries = [pattern.format(10 + i % n_different) for i in range(N)]
+        summaries, (message,) = report(convert(entries))
+        assert "numbers" in message
+        assert not any("identifier" in remark for remark in summaries["x"].remarks)
+        summaries, (message,) = report(convert([*entries[:-2], "?", None]))
+        assert "except for 1 entry such as '?'" in summaries["x"].remarks[0]
+        assert 'na_values="?"' in message
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["K{}", "#{}", "{}-{}", "{}.{}.{}", "{}a7", "room {}", "+{}+", "{} or more of them", "1,{},{}"],
+)
+def test_text_with_digits_is_not_taken_for_numbers(pattern: str) -> None:
+    _, messages = report(pd.DataFrame({"x": [pattern.format(*[10 + i % 30] * 3) for i in range(N)]}))
+    assert messages == []
+
+
+def test_few_categories_with_a_unit_are_not_taken_for_numbers() -> None:
+    summaries, messages = report(pd.DataFrame({"rate": ["0%", "7%", "19%"] * 30}))
+    assert (summaries["rate"].remarks, messages) == ((), [])
+
+
+@pytest.mark.parametrize("extra", [[], ["?"], [None]])
+def test_digits_with_leading_zeros_are_codes(extra: list[Any]) -> None:
+    summaries, messages = report(pd.DataFrame({"postcode": ["01067", "80331", "10115"] * 30 + extra}))
+    assert messages == []
+    assert summaries["postcode"].kind == "category"
+    assert summaries["postcode"].remarks[0] == "digits with leading zeros, probably codes"
+
+
+def test_digits_of_different_lengths_are_numbers_in_spite_of_a_leading_zero() -> None:
+    assert report(pd.DataFrame({"x": ["05", "7", "123"] * 30}))[0]["x"].remarks == (
+        "numbers written as text",
+    )
 
 
 @pytest.mark.parametrize("entry", ["3+", "more"])

@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingRegressor, load_model
-from stablemiss.estimators import UnknownCategoryWarning, UnseenMissingWarning
+from stablemiss.estimators import SuspiciousDataWarning, UnknownCategoryWarning, UnseenMissingWarning
 from stablemiss.methods import AnyMask
 
 NOISE = 0.5
@@ -348,11 +348,20 @@ def test_columns_that_are_entirely_missing_in_training_or_later():
 
 def test_a_constant_target_is_predicted():
     X, _ = draw()
-    model = fast().fit(X, np.full(len(X), 7.0))
+    with pytest.warns(SuspiciousDataWarning, match="target y is constant: it is 7 in all"):
+        model = fast().fit(X, np.full(len(X), 7.0))
     X = hidden(X, "a")
     np.testing.assert_allclose(model.predict(X), 7, atol=1e-3)
     np.testing.assert_allclose(model.predict_interval(X), 7, atol=1e-2)
     check_outputs(model, X, constant=True)
+
+
+def test_probabilities_from_a_tiny_table_are_not_certain():
+    X = [[0.0, "wet"], [0.2, None], [None, "wet"], [1.9, "dry"], [None, "dry"], [2.0, "dry"]]
+    model = AnyMaskClassifier(random_state=0).fit(X, ["rain"] * 3 + ["sun"] * 3)
+    probabilities = model.predict_proba([[1.0, "wet"], [0.0, "wet"], [2.0, "dry"]])
+    assert probabilities.min() > 0.1
+    assert probabilities.argmax(axis=1).tolist() == [0, 0, 1]
 
 
 def test_a_class_of_two_rows_is_in_classes():

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from sklearn.exceptions import DataConversionWarning
 
+from stablemiss import MissingRegressor, SuspiciousDataWarning
 from stablemiss.estimators.rows import check_size, read_labels, read_numbers, read_weight, split_rows
 from stablemiss.seeding import to_rng
 
@@ -306,3 +307,11 @@ def test_every_row_is_a_validation_row_with_the_same_probability(seed):
     for _ in range(2000):
         chosen[split_rows(classes, 0.25, rng)[1]] += 1
     np.testing.assert_allclose(chosen / 2000, 0.25, atol=0.06)
+
+
+def test_a_constant_target_gives_a_warning_that_names_it_and_points_at_the_caller():
+    X, y = np.arange(20.0)[:, None], pd.DataFrame({"price": np.arange(20.0), "size": 3.5})
+    with pytest.warns(SuspiciousDataWarning, match=r"column 'size' is constant: it is 3\.5") as caught:
+        model = MissingRegressor(method="ols").fit(X, y)
+    assert [warning.filename for warning in caught] == [__file__]
+    np.testing.assert_allclose(model.predict(X)[:, 1], 3.5)

@@ -1,5 +1,6 @@
 """Choosing validation rows by groups, time or a splitter, and the scores on them."""
 
+import warnings
 from datetime import date, timedelta
 
 import numpy as np
@@ -7,11 +8,11 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.metrics import log_loss, r2_score
-from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, TimeSeriesSplit
 
-from stablemiss import MissingClassifier, MissingRegressor, load_model
+from stablemiss import MissingClassifier, MissingRegressor, SuspiciousDataWarning, load_model
 from stablemiss.estimators.validation import check_validation_split, choose_validation_rows, read_row_labels
-from stablemiss.methods import METHODS
+from stablemiss.methods import METHODS, Boosting
 from stablemiss.seeding import to_rng
 
 N = 200
@@ -237,3 +238,22 @@ def test_rows_outside_the_split_are_not_used(table):
     model = MissingRegressor("ols", random_state=0, validation_split=SecondHalf()).fit(X, y)
     reference = MissingRegressor("ols", random_state=0).fit(X[100:], y[100:])
     np.testing.assert_allclose(model.predict(X[100:]), reference.predict(X[100:]), rtol=0.05, atol=0.1)
+
+
+@pytest.mark.parametrize(("n", "split", "expected"), [(6, None, 1), (N, LeaveOneOut(), 1), (60, None, 9)])
+def test_few_validation_rows_give_a_warning_that_points_at_the_caller(n, split, expected):
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    model = MissingRegressor(Boosting(), validation_split=split, random_state=0)
+    with pytest.warns(
+        SuspiciousDataWarning, match=f"Only {expected} validation rows? among {n} rows"
+    ) as caught:
+        model.fit(X, X[:, 0])
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+@pytest.mark.parametrize(("method", "n"), [("boosting", 67), ("ols", 6)])
+def test_enough_validation_rows_or_a_method_without_them_give_no_warning(method, n):
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MissingRegressor(method, random_state=0).fit(X, X[:, 0])

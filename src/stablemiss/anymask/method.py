@@ -23,6 +23,7 @@ from stablemiss.anymask.plan import MAX_MIXTURE_COLUMNS, MEMBERS, MIXTURE, Budge
 from stablemiss.anymask.residual_boosting import ResidualBoosting, ResidualBoostingPredictor
 from stablemiss.anymask.stacking import (
     combine,
+    keep_constant,
     learn_member_weights,
     observed_fraction,
     output_bounds,
@@ -326,6 +327,8 @@ def _stack_and_calibrate(
     predictions = predict_members(members, calibration.values, calibration.mask, bounds)
     progress.update(1)
     member_weights = learn_member_weights(predictions, calibration, rng, n_copies)
+    if is_classes:
+        member_weights = keep_constant(member_weights, len(data.held_out))
     # The mixture is always kept: residual boosting starts from it, and explain_missing needs it.
     is_kept = np.array([name == MIXTURE for name in members]) | (
         member_weights.max(axis=(0, 2)) >= MIN_MEMBER_WEIGHT

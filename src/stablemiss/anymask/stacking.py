@@ -22,6 +22,8 @@ N_SUBSETS, SUBSET_FRACTION = 20, 0.3
 # extrapolation is most useful, a margin of 0.1 increased the error by 26% with 60 rows and by 2% with 500.
 # This margin increased it by less than 1% with 60 to 500 rows.
 RANGE_MARGIN, SMALL_TABLE_MARGIN = 0.1, 5.0
+# With fewer held-out rows, class probabilities are shrunk towards the class frequencies.
+MIN_ROWS_FOR_CONFIDENCE = 20
 
 
 def observed_fraction(mask: Bools, groups: NDArray[np.int64]) -> Floats:
@@ -136,6 +138,34 @@ def learn_member_weights(
             _best_weights(member_predictions[:, subset], fraction[subset], calibration.rows(subset), k)
         )
     return np.mean(weights, axis=0)
+
+
+def keep_constant(member_weights: Floats, n_rows: int) -> Floats:
+    """Member weights in which the constant has at least the weight 1 / (n_rows + 2) if there are few rows.
+
+    A member that is right in all of a few rows would otherwise get all the weight, however confident it is.
+    By the rule of succession, it may still be wrong in about one of n_rows + 2 rows.
+
+    Parameters
+    ----------
+    member_weights : (2, n_members, k)
+        From `learn_member_weights`. The constant must be the first member.
+    n_rows : int
+        Number of held-out rows from which the weights were learnt.
+
+    Examples
+    --------
+    >>> weights = np.array([[[0.0], [1.0]], [[0.5], [0.5]]])
+    >>> keep_constant(weights, n_rows=2)[:, :, 0].tolist()
+    [[0.25, 0.75], [0.5, 0.5]]
+    """
+    if n_rows >= MIN_ROWS_FOR_CONFIDENCE:
+        return member_weights
+    least, constant = 1 / (n_rows + 2), member_weights[:, :1]
+    added = np.maximum(least - constant, 0) / np.maximum(1 - constant, least)
+    weights = member_weights * (1 - added)
+    weights[:, :1] += added
+    return weights
 
 
 def _weighted_mean(member_predictions: Floats, fraction: Floats, member_weights: Floats) -> Floats:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from stablemiss.cli.entries import (
     MIN_NUMERIC_SHARE,
     MISSING_NUMBERS,
+    are_zero_padded,
     is_number_text,
     null_markers,
     to_numbers,
@@ -99,9 +100,10 @@ def infer_types(
 ) -> tuple[pyarrow.Table, Remarks]:
     """Recognise numbers, booleans and missing values in the text columns of a training table.
 
-    A column of an untyped file is numeric if all its entries are numbers. In a file with types, text stays
-    text. In both, a column is numeric if all entries that are not numbers are known markers of missing
-    values. Otherwise it raises ValueError if they are few.
+    A column of an untyped file is numeric if all its entries are numbers, except that digits of the same
+    length with leading zeros, such as postcodes, are text unless they are the target. In a file with types,
+    text stays text. In both, a column is numeric if all entries that are not numbers are known markers of
+    missing values. Otherwise it raises ValueError if they are few.
 
     Parameters
     ----------
@@ -126,7 +128,8 @@ def infer_types(
         if is_text(column):
             column, counts = null_markers(column, rules.missing_values)
             remarks.count_missing(name, counts)
-            if name not in categories:
+            is_code = rules.is_untyped and name != target and are_zero_padded(column)
+            if name not in categories and not is_code:
                 column, counts, other = _infer_type(column, rules)
                 if other is not None and not (name == target and classify):
                     raise ValueError(_mixed_message(name, other, rules, name == target))

@@ -92,6 +92,26 @@ def to_numbers(text: pyarrow.ChunkedArray, decimal: str = ".") -> pyarrow.Chunke
     return compute.replace_substring(text, decimal, ".").cast(pyarrow.float64())
 
 
+def are_zero_padded(text: pyarrow.ChunkedArray) -> bool:
+    """Whether a column consists of digits with leading zeros, such as postcodes, and of missing values.
+
+    Examples
+    --------
+    >>> import pyarrow
+    >>> are_zero_padded(pyarrow.chunked_array([["01067", "80331", "-"]]))
+    True
+    """
+    from pyarrow import compute
+
+    from stablemiss.encoding import numbers_in_text
+
+    # Most columns are ruled out without converting all their entries.
+    if not compute.any(compute.match_substring_regex(text, r"^0\d+$")).as_py():
+        return False
+    observed, _ = null_markers(text, MISSING_NUMBERS, ignore_case=True)
+    return numbers_in_text.are_zero_padded(set(observed.drop_null().unique().to_pylist()))
+
+
 def null_markers(
     text: pyarrow.ChunkedArray, markers: tuple[str, ...], ignore_case: bool = False
 ) -> tuple[pyarrow.ChunkedArray, dict[str, int]]:

@@ -129,5 +129,5 @@ def ignore_suspicious_data() -> Iterator[None]:
     from stablemiss import SuspiciousDataWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SuspiciousDataWarning)
+        warnings.filterwarnings("ignore", "The training table may contain mistakes", SuspiciousDataWarning)
         yield

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from stablemiss.encoding.columns import CATEGORIES, DATES, IGNORED, NEVER_OBSERVED, NUMBERS
+from stablemiss.encoding.columns import CATEGORIES, CONSTANT, DATES, IGNORED, NEVER_OBSERVED, NUMBERS
 from stablemiss.encoding.dates import DATE_PARTS
 from stablemiss.stored import check_stored, stored_array, stored_bool, stored_list
 
-KINDS = {NUMBERS, CATEGORIES, DATES, NEVER_OBSERVED, IGNORED}
+KINDS = {NUMBERS, CATEGORIES, DATES, CONSTANT, NEVER_OBSERVED, IGNORED}
 SUMMARY_KINDS = {"number", "category", "date", "ignored"}
 
 

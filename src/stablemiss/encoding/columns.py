@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stablemiss.data import centre_and_scale
 from stablemiss.encoding.dates import DateFormat
 from stablemiss.encoding.table import Table, describe_column, missing_entries
 
 NUMBERS, CATEGORIES, DATES = "numbers", "categories", "dates"
-NEVER_OBSERVED, IGNORED = "never observed", "ignored"
+# Kinds of columns that are not used.
+CONSTANT, NEVER_OBSERVED, IGNORED = "constant", "never observed", "ignored"
 
 # Letter by which numpy abbreviates the dtype of each kind of column.
 DTYPE_KINDS = {NUMBERS: "f", CATEGORIES: "O", DATES: "M"}
@@ -65,16 +67,27 @@ class TrainingColumn:
 
     def kind(self, rows: NDArray[np.integer]) -> str:
         """How the column is used, given the training rows."""
-        if missing_entries(self.column[rows]).all():
+        sample = self.column[rows]
+        observed = sample[~missing_entries(sample)]
+        if not len(observed):
             return NEVER_OBSERVED
         if len(self.levels) == len(self.column) - self.n_missing >= MIN_DISTINCT:
             return IGNORED
+        if _is_constant(observed):
+            return CONSTANT
         return next(kind for kind, letter in DTYPE_KINDS.items() if letter == self.column.dtype.kind)
 
 
 def distinct_entries(column: NDArray) -> Set[str]:
     """Distinct entries of a text column; the empty set for other columns."""
     return set(column.tolist()) - {None} if column.dtype == object else set()
+
+
+def _is_constant(observed: NDArray) -> bool:
+    """Whether entries without missing values are all equal, numbers up to rounding."""
+    if observed.dtype.kind == "f":
+        return bool(np.isinf(centre_and_scale(observed[:, None])[1]).all())
+    return bool((observed == observed[0]).all())
 
 
 def _dates_message(label: str, column: NDArray) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, time, timedelta
 from typing import Any
 
@@ -119,9 +119,27 @@ class DateFormat:
         days = dates[~np.isnat(dates)].astype("datetime64[D]")
         return cls(is_time_of_day=bool((days == np.datetime64(TIME_OF_DAY_DATE)).all()))
 
+    def completed(self, entries: Iterable[str]) -> DateFormat:
+        """The same format with the order of day and month in these entries, if it has none and they show it.
+
+        Examples
+        --------
+        >>> DateFormat().completed(["02.02.2014", "soon"]).day_first
+        True
+        >>> DateFormat().completed(["03/04/2014"]).day_first is None
+        True
+        """
+        if self.day_first is not None:
+            return self
+        inferred = DateFormat.infer(entry for entry in entries if _YEAR_LAST.fullmatch(entry.strip()))
+        return (
+            self if inferred is None or inferred.is_ambiguous else replace(self, day_first=inferred.day_first)
+        )
+
     def explain(self, text: str) -> str:
         """End of a sentence that says why `parse` does not accept an entry."""
-        if self.day_first is None and _YEAR_LAST.fullmatch(text.strip()):
+        match = _YEAR_LAST.fullmatch(text.strip())
+        if self.day_first is None and match and max(int(match["first"]), int(match["second_number"])) <= 12:
             return "in which day and month cannot be told apart."
         if self.day_first is None:
             return "which is not a date such as 2014-10-13."

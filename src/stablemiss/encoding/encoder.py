@@ -16,10 +16,10 @@ from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
 from stablemiss.encoding.check_state import check_state
 from stablemiss.encoding.columns import (
     CATEGORIES,
+    CONSTANT,
     DATES,
     DTYPE_KINDS,
     IGNORED,
-    NEVER_OBSERVED,
     NUMBERS,
     TrainingColumn,
     distinct_entries,
@@ -47,8 +47,9 @@ class TableEncoder:
 
     Every encoded column is centred and scaled by its observed values in the training rows, including the
     columns of a one-hot encoding. Missing values are filled with zero, which then means "average". A column
-    that was constant in training is always encoded as zero, because the effect of other values is unknown. A
-    column that was never observed in training counts as missing in new rows too. New numbers far outside the
+    that was constant in training is always encoded as zero, because the effect of other values is unknown; if
+    it was never missing either, it never counts as missing. A column that was never observed in training
+    counts as missing in new rows too. New numbers far outside the
     range of the training rows are clipped near it, count as missing, or raise an error; see `transform`.
 
     A column of dates, or of text in which every entry is a date (see `DateFormat`), becomes up to eleven
@@ -81,8 +82,8 @@ class TableEncoder:
     is_numbered : bool
         Whether the labels were just 0, 1, …
     kinds : list of str
-        Type of each column in the training rows: "numbers", "categories", "dates", "never observed" or
-        "ignored".
+        Type of each column in the training rows: "numbers", "categories", "dates", "constant", "never
+        observed" or "ignored". Columns of the last three kinds may be absent from new tables.
     groups : (d,) int64
         Index of the input column that each encoded column belongs to.
     ever_missing : (n_features,) bool
@@ -227,7 +228,7 @@ class TableEncoder:
             self.n_features,
             is_numbered=self.is_numbered,
             dispensable={
-                self.labels[j] for j, kind in enumerate(self.kinds) if kind == IGNORED and self.labels
+                self.labels[j] for j, kind in enumerate(self.kinds) if kind not in DTYPE_KINDS and self.labels
             },
             allow_missing_columns=allow_missing_columns,
             estimator_name=estimator_name,
@@ -350,8 +351,9 @@ class TableEncoder:
         """Convert text to dates as in training; other columns are returned unchanged."""
         if column.dtype != object:
             return column
+        # A model fitted to dates, or to text such as 2014-10-13, does not know the order of day and month.
         text_format = self._dates[j].text_format
-        dates, is_invalid = text_format.parse_column(column)
+        dates, is_invalid = text_format.completed(distinct_entries(column)).parse_column(column)
         if is_invalid.any():
             row = int(is_invalid.argmax())
             raise RowError(
@@ -386,8 +388,7 @@ class TableEncoder:
         self.column_report = []
         mistakes: list[tuple[str, str]] = []
         for j, column in enumerate(columns):
-            is_constant = bool(np.isinf(self._scale[self._slices[j]]).all())
-            summary, n_mistakes = summarise(self.column_name(j), column, self.kinds[j], is_constant)
+            summary, n_mistakes = summarise(self.column_name(j), column, self.kinds[j])
             self.column_report.append(summary)
             mistakes += [(self._message_label(j), remark) for remark in summary.remarks[:n_mistakes]]
         if mistakes:
@@ -408,9 +409,11 @@ class TableEncoder:
         numbers = np.full((n_rows, len(self.groups)), np.nan)
         unknown: list[UnknownCategories] = []
         for j, (column, kind, position) in enumerate(zip(columns, self.kinds, self._slices, strict=True)):
-            if kind == IGNORED:
+            if kind == IGNORED or (kind == CONSTANT and not self.ever_missing[j]):
                 numbers[:, position.start] = 0.0
-            if column is None or kind in (NEVER_OBSERVED, IGNORED):
+            elif kind == CONSTANT and column is not None:
+                numbers[~missing_entries(column), position.start] = 0.0
+            if column is None or kind not in DTYPE_KINDS:
                 continue
             if kind == DATES:
                 column = self._read_dates(j, column)

@@ -36,7 +36,7 @@ def match_columns(
     is_numbered : bool
         Whether the labels of the training table are just 0, 1, …
     dispensable : collection of str
-        Labels of columns that may always be absent, because they are ignored.
+        Labels of columns that may always be absent, because they are not used.
     allow_missing_columns : bool
         Whether all columns may be absent.
     estimator_name : str

@@ -11,12 +11,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.encoding.columns import CATEGORIES, DATES, IGNORED, NEVER_OBSERVED, NUMBERS, TrainingColumn
+from stablemiss.encoding.columns import (
+    CATEGORIES,
+    CONSTANT,
+    DATES,
+    IGNORED,
+    NEVER_OBSERVED,
+    NUMBERS,
+    TrainingColumn,
+)
 from stablemiss.encoding.dates import DateFormat
-from stablemiss.text import count, is_number
-
-# Text that usually stands for a missing value, in lower case.
-MISSING_MARKERS = frozenset(("", "?", "-", ".", "na", "n/a", "#n/a", "nan", "nat", "null", "<na>"))
+from stablemiss.encoding.numbers_in_text import (
+    MISSING_MARKERS,
+    are_zero_padded,
+    is_number_with_unit,
+    is_separated_number,
+    is_written_number,
+)
+from stablemiss.text import count
 
 # Numbers that often stand for missing values: nines, and the smallest integers of 16 and 32 bits.
 _NINES = [float("9" * digits) for digits in range(1, 10)]
@@ -30,6 +42,8 @@ _CODE_REMARK = "may mean missing"
 
 # Names of columns that usually hold an identifier: "id", "customer_id", "houseId", "UUID".
 _IDENTIFIER = re.compile(r"(^|[^a-zA-Z])(?i:id|uuid|guid|key|index)$|[a-z]I[dD]$")
+# Text with at most this many distinct numbers may be categories.
+_MAX_CATEGORIES = 12
 # Smaller columns are not examined for codes and identifiers, because every pattern occurs by chance.
 _MIN_ROWS = 20
 # Share of the entries that must be numbers, or dates, for the others to be exceptions.
@@ -39,7 +53,9 @@ _N_FIRST = 200
 
 
 class SuspiciousDataWarning(UserWarning):
-    """Columns of the training table look as if they contain mistakes, such as codes for missing values.
+    """The training table looks as if it contains mistakes, such as codes for missing values.
+
+    It also warns of a constant target, and of fewer than ten validation rows.
 
     Examples
     --------
@@ -75,8 +91,8 @@ class ColumnSummary:
     Examples
     --------
     >>> from stablemiss import MissingRegressor
-    >>> X = [["a", 7.0], ["b", 7.0], [None, 7.0]]
-    >>> model = MissingRegressor(method="ols", random_state=0).fit(X, [1.0, 2.0, 3.0])
+    >>> X = [["a", 7.0], ["b", 7.0], ["a", 7.0], ["b", 7.0], [None, 7.0]]
+    >>> model = MissingRegressor(method="ols", random_state=0).fit(X, [1.0, 2.0, 3.0, 4.0, 5.0])
     >>> for column in model.column_report_:
     ...     print(column.name, column.kind, column.n_levels, column.n_missing, column.remarks)
     column 0 category 2 1 ()
@@ -90,7 +106,7 @@ class ColumnSummary:
     remarks: tuple[str, ...] = ()
 
 
-def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -> tuple[ColumnSummary, int]:
+def summarise(name: str, column: TrainingColumn, kind: str) -> tuple[ColumnSummary, int]:
     """Describe one column of the training table.
 
     Parameters
@@ -101,8 +117,6 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
         The column in all rows.
     kind : str
         Its kind in `TableEncoder.kinds`.
-    is_constant : bool
-        Whether it is constant in the training rows.
 
     Returns
     -------
@@ -116,8 +130,7 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
     others: list[str] = []
     if kind == NEVER_OBSERVED:
         others.append("never observed" if n_missing == n_rows else "never observed in the training rows")
-    elif is_constant and kind != IGNORED:
-        kind = IGNORED
+    elif kind == CONSTANT:
         others.append("constant")
     elif kind == DATES:
         mistakes = date_remarks(column)
@@ -127,7 +140,9 @@ def summarise(name: str, column: TrainingColumn, kind: str, is_constant: bool) -
             mistakes, others = number_remarks(name, column.column, n_missing)
     else:
         mistakes, others = text_remarks(column.column, column.levels, column.is_category)
-        others += ["no entry occurs twice, probably an identifier"] * (kind == IGNORED)
+        if kind == IGNORED:
+            # Numbers and dates with many digits are rarely repeated, although they are no identifiers.
+            others.append("no entry occurs twice" + ("" if mistakes else ", probably an identifier"))
     if 0.95 * n_rows < n_missing < n_rows:
         others.append(f"missing in {n_missing / n_rows:.1%} of the rows")
     summary_kind = {NUMBERS: "number", CATEGORIES: "category", DATES: "date"}.get(kind, "ignored")
@@ -202,17 +217,17 @@ def text_remarks(column: NDArray, levels: Set[str], is_category: bool) -> tuple[
         As in `number_remarks`.
     """
     markers = {level for level in levels if len(level) <= 4 and level.strip().lower() in MISSING_MARKERS}
-    mistakes: list[str] = []
+    others = []
     if not is_category:
-        first = [entry for entry in column[:_N_FIRST].tolist() if entry is not None and entry not in markers]
-        for what, is_of_kind in (("numeric", _is_written_number), ("dates", _is_written_date)):
-            if first and sum(map(is_of_kind, first)) >= len(first) / 2:
-                mistakes += _exceptions(column, levels, markers, what, is_of_kind)
-    if mistakes or not markers:
-        return mistakes, []
-    counts = Counter(entry for entry in column.tolist() if entry in markers)
-    marker, n = counts.most_common(1)[0]
-    return [], [f"{count_entries(n)} of {marker!r}, probably missing"]
+        if are_zero_padded(levels - markers):
+            others.append("digits with leading zeros, probably codes")
+        elif mistakes := _written_as_text(column, levels, markers):
+            return mistakes, []
+    if markers:
+        counts = Counter(entry for entry in column.tolist() if entry in markers)
+        marker, n = counts.most_common(1)[0]
+        others.append(f"{count_entries(n)} of {marker!r}, probably missing")
+    return [], others
 
 
 def count_entries(n: int) -> str:
@@ -220,19 +235,43 @@ def count_entries(n: int) -> str:
     return "1 entry" if n == 1 else f"{n:,} entries"
 
 
+def _written_as_text(column: NDArray, levels: Set[str], markers: Set[str]) -> list[str]:
+    """Remark about text that consists of numbers or dates, maybe except for a few entries."""
+    first = [entry for entry in column[:_N_FIRST].tolist() if entry is not None and entry not in markers]
+    kinds: list[tuple[str, Callable[[str], bool], str]] = [
+        ("numeric", is_written_number, "numbers written as text"),
+        ("numbers", is_separated_number, "numbers with decimal commas or thousands separators such as {!r}"),
+        ("dates", _is_written_date, "dates in more than one format"),
+    ]
+    if len(levels) > _MAX_CATEGORIES:
+        remark = "numbers with a unit or sign such as {!r}, which should be converted"
+        kinds.append(("numbers", is_number_with_unit(first), remark))
+    for what, is_of_kind, remark in kinds:
+        if not first or sum(map(is_of_kind, first)) < len(first) / 2:
+            continue
+        if what == "numbers":
+            example = next(
+                (entry for entry in first if is_of_kind(entry) and not is_written_number(entry)), None
+            )
+            if example is None:
+                continue
+            what, remark = f"numbers such as {example!r}", remark.format(example)
+        if exceptions := {level for level in levels if not is_of_kind(level)}:
+            if remarks := _exceptions(column, levels, exceptions, markers, what):
+                return remarks
+        elif what != "dates" or DateFormat.infer(levels) is None:
+            return [remark]
+    return []
+
+
 def _exceptions(
-    column: NDArray, levels: Set[str], markers: Set[str], what: str, is_of_kind: Callable[[str], bool]
+    column: NDArray, levels: Set[str], exceptions: Set[str], markers: Set[str], what: str
 ) -> list[str]:
     """Remark about text that is numeric (or dates) except for a few entries."""
-    exceptions = {level for level in levels if not is_of_kind(level)}
-    if not exceptions:
-        if what == "numeric":
-            return ["numbers written as text"]
-        return ["dates in more than one format"] if DateFormat.infer(levels) is None else []
     counts = Counter(entry for entry in column.tolist() if entry in exceptions)
     n_observed = sum(entry is not None for entry in column.tolist())
     # With few distinct numbers, an entry such as "3+" is one more category. Markers never are.
-    is_code = len(levels) - len(exceptions) <= 12 and not exceptions <= markers
+    is_code = len(levels) - len(exceptions) <= _MAX_CATEGORIES and not exceptions <= markers
     if counts.total() > (1 - _MIN_SHARE) * n_observed or is_code:
         return []
     example = counts.most_common(1)[0][0]
@@ -242,10 +281,6 @@ def _exceptions(
 def _write_number(number: float) -> str:
     """A number with six digits, but whole numbers in full, so that a code can be found and replaced."""
     return f"{number:.15g}" if number % 1 == 0 else f"{number:.6g}"
-
-
-def _is_written_number(text: str) -> bool:
-    return is_number(text) and text.strip().lower() not in MISSING_MARKERS
 
 
 def _is_written_date(text: str) -> bool:
@@ -325,9 +360,9 @@ def describe_mistakes(mistakes: Iterable[tuple[str, str]]) -> str:
         advice.append("Replace codes by missing values.")
     if n_codes < len(shown):
         advice.append(
-            "Convert text to numbers or dates (in pandas: to_numeric, and to_datetime with dayfirst=True or "
-            "False), and entries that are neither to missing values; text that is meant as categories should "
-            "have a categorical type."
+            'Convert text to numbers or dates (in pandas: read_csv with decimal=",", thousands or '
+            'na_values="?"; to_numeric; to_datetime with dayfirst=True or False), and entries that are '
+            "neither to missing values; text that is meant as categories should have a categorical type."
         )
     more = f"; and {len(shown) - 5} more" if len(shown) > 5 else ""
     return f"The training table may contain mistakes: {'; '.join(shown[:5])}{more}. {' '.join(advice)}"

@@ -29,6 +29,7 @@ from stablemiss.estimators.rows import (
     read_numbers,
     read_weight,
     target_name,
+    warn_if_constant,
 )
 from stablemiss.estimators.validation import (
     ValidationSplit,
@@ -36,6 +37,7 @@ from stablemiss.estimators.validation import (
     choose_validation_rows,
     read_row_labels,
     validation_scores,
+    warn_if_few,
 )
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
@@ -75,7 +77,7 @@ class UnknownCategoryWarning(UnseenMissingWarning):
     --------
     >>> import warnings
     >>> from stablemiss import MissingRegressor
-    >>> model = MissingRegressor(method="ols").fit([["a"], ["b"], ["a"]], [1.0, 2.0, 1.0])
+    >>> model = MissingRegressor(method="ols").fit([["a"], ["b"]] * 2, [1.0, 2.0] * 2)
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     prediction = model.predict([["c"]])
@@ -206,7 +208,10 @@ class MissingEstimator(BaseEstimator, ABC):
                     f"{task.classes.tolist()[0]!r}. Check which rows were passed to fit."
                 )
         else:
+            warn_if_constant(target, y)
             task = Regression.of(target[train], weight[train])
+        if not method.trains_on_validation:
+            warn_if_few(len(valid), len(used))
         encoded_target = task.encode(target)
         if not is_classifier:
             np.clip(encoded_target, -MAX_DEVIATION, MAX_DEVIATION, out=encoded_target)

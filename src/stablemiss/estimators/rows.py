@@ -16,7 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from stablemiss.checks import shown
 from stablemiss.data import Floats, missing_cells, scale_to_one, to_array
+from stablemiss.encoding import SuspiciousDataWarning
 from stablemiss.seeding import Rng
+from stablemiss.text import count
 
 Indices = NDArray[np.int64]
 
@@ -67,6 +69,28 @@ def check_size(target: Floats, y: Any) -> None:
             raise ValueError(
                 f"The target y{_named(y, j)} must lie between {-MAX_TARGET:g} and {MAX_TARGET:g}, but has "
                 f"the value {column[row]:g}. Rescale it before fit, for instance divide it by {MAX_TARGET:g}."
+            )
+
+
+def warn_if_constant(target: Floats, y: Any) -> None:
+    """Warn if the target of a regressor is the same in all rows.
+
+    Parameters
+    ----------
+    target : (n,) or (n, d_output)
+        The target of the rows that are used.
+    y : any
+        As in `check_size`.
+    """
+    for j, column in enumerate(np.atleast_2d(target.T)):
+        if column.min() == column.max():
+            # Level 3 is the user's call: 1 is this function, 2 `fit`.
+            warnings.warn(
+                f"The target y{_named(y, j)} is constant: it is {column[0]:g} in all "
+                f"{count(len(column), 'row')}, so every prediction will be this number. Check which "
+                "column and which rows were passed to fit.",
+                SuspiciousDataWarning,
+                stacklevel=3,
             )
 
 

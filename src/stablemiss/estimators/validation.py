@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from typing import Any
 
@@ -12,15 +13,18 @@ from numpy.typing import NDArray
 from stablemiss.base.method import Predictor
 from stablemiss.checks import is_real, shown
 from stablemiss.data import MaskedData, missing_cells
+from stablemiss.encoding import SuspiciousDataWarning
 from stablemiss.encoding.dates import DateFormat
 from stablemiss.estimators.rows import split_rows
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Regression, Task
-from stablemiss.text import RowError, is_number
+from stablemiss.text import RowError, count, is_number
 
 Indices = NDArray[np.int64]
 # A fraction of the rows, or a splitter of scikit-learn, which has a method `split`.
 ValidationSplit = Any
+# With fewer validation rows, `fit` warns.
+MIN_VALIDATION_ROWS = 10
 
 
 def check_validation_split(split: Any) -> None:
@@ -90,6 +94,27 @@ def choose_validation_rows(
     if stratify:
         _check_classes(target, train)
     return train, valid
+
+
+def warn_if_few(n_validation: int, n_rows: int) -> None:
+    """Warn if there are fewer than `MIN_VALIDATION_ROWS` validation rows.
+
+    Parameters
+    ----------
+    n_validation : int
+        Number of validation rows.
+    n_rows : int
+        Number of training and validation rows.
+    """
+    if n_validation < MIN_VALIDATION_ROWS:
+        # Level 3 is the user's call: 1 is this function, 2 `fit`.
+        warnings.warn(
+            f"Only {count(n_validation, 'validation row')} among {count(n_rows, 'row')}: with fewer than "
+            f"{MIN_VALIDATION_ROWS}, early stopping, validation scores and the confidence of predictions are "
+            "unreliable. Pass more rows to fit, or hold out a larger share of them (validation_fraction).",
+            SuspiciousDataWarning,
+            stacklevel=3,
+        )
 
 
 def read_row_labels(labels: Any, n_rows: int, name: str) -> NDArray | None:
