@@ -124,3 +124,19 @@ def test_rows_that_cannot_be_used_raise(read, content, roles, facts):
 def test_the_error_for_an_unknown_column_lists_the_columns():
     with pytest.raises(ValueError, match=r"a\.csv has no column 'size'; its columns are: height, weight\."):
         check_column(["height", "weight"], "size", "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("entry", "decimal", "has_remark"),
+    [
+        ('"1,234"', None, True),
+        ('"1,234"', ".", False),
+        ('"1,234"', ",", False),
+        ('"1,234,567"', None, False),
+        ("1.5", None, False),
+    ],
+)
+def test_commas_that_may_be_decimal_marks_cause_a_remark(read, entry, decimal, has_remark):
+    rows = read(f'x,z,y\n"1,250",{entry},5\n,{entry},6\n', "y", options=ReadOptions(decimal=decimal))
+    for name in ("x", "z") if entry == '"1,234"' else ("x",):
+        assert any("--decimal ," in remark for remark in rows.remarks.of_column(name)) is has_remark

@@ -149,7 +149,10 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
     features = roles.features(table.column_names)
     if not features:
         raise ValueError(f"{rules.name} has no columns left to predict {roles.target!r} from.")
-    table, remarks = infer_types(table.select(used), rules, roles.category, roles.target, roles.classify)
+    text = table.select(used)
+    table, remarks = infer_types(text, rules, roles.category, roles.target, roles.classify)
+    if dialect is not None and dialect.decimal == "." and options.decimal is None:
+        remark_on_commas(text, table, remarks)
     n_rows = table.num_rows
     table, numbers = drop_missing_target(table, roles.target, rules.name)
     has_numbers, target = to_target(table.column(roles.target), roles.target, rules.name)
@@ -232,6 +235,30 @@ def to_target(column: pyarrow.ChunkedArray, name: str, path: str) -> tuple[bool,
     if types.is_decimal(column.type):
         column = column.cast("float64")
     return is_numeric(column), numpy.asarray(column.to_pylist())
+
+
+def remark_on_commas(text: pyarrow.Table, table: pyarrow.Table, remarks: Remarks) -> None:
+    """Add a remark on columns whose commas may be decimal marks: all numbers of the file are like 1,234.
+
+    Parameters
+    ----------
+    text, table : pyarrow.Table
+        The columns of a CSV file, and what they were read as.
+    remarks : Remarks
+        Receives the remarks.
+    """
+    from pyarrow import compute
+
+    with_commas = []
+    for name in text.column_names:
+        if is_numeric(table.column(name)):
+            entries = text.column(name).filter(compute.is_valid(table.column(name)))
+            if compute.any(compute.match_substring_regex(entries, r"\.|,.*,")).as_py():
+                return
+            if compute.any(compute.match_substring(entries, ",")).as_py():
+                with_commas.append(name)
+    for name in with_commas:
+        remarks.add(name, "commas read as thousands separators; if they are decimal marks, use --decimal ,")
 
 
 def remark_on_target(target: NDArray[Any], roles: Roles, classify: bool, remarks: Remarks) -> None:
