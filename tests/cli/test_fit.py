@@ -205,7 +205,7 @@ def test_standard_input_and_other_dialects_are_read(run, tmp_path):
 
 def test_predict_reads_new_rows_like_fit(run, tmp_path):
     """The decimal mark and --missing-value of `fit` are stored in the model."""
-    rows = [f"{i}.000,5;{2 * i}" for i in range(50)] + ["-999;50"] * 5
+    rows = [f"{i}.000,5;{2 * i}" for i in range(1, 51)] + ["-999;50"] * 5
     (tmp_path / "train.csv").write_text("\n".join(["x;y", *rows]))
     (tmp_path / "new.csv").write_text("x;kind\n-999;a\n20.000;b\n")
     run("fit", "train.csv", "--target", "y", "--method", "ols", "--missing-value", "-999")
@@ -318,3 +318,11 @@ def test_errors_name_the_row_of_the_file(error_of, tmp_path, arguments, row):
     (tmp_path / "a.csv").write_text("\n".join(["x,g,z,y", *rows]))
     error = error_of(*arguments, "a.csv", "--target", "y")
     assert f"row {row} (the first row is row 1)" in error
+
+
+def test_many_classes_cause_a_remark_and_no_warning_of_scikit_learn(run, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n" + "\n".join(f"{i},name {i % 30}" for i in range(40)))
+    result = run("fit", "a.csv", "--target", "y", "--method", "constant")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert "30 classes in 40 rows" in result.stdout

@@ -140,3 +140,14 @@ def test_commas_that_may_be_decimal_marks_cause_a_remark(read, entry, decimal, h
     rows = read(f'x,z,y\n"1,250",{entry},5\n,{entry},6\n', "y", options=ReadOptions(decimal=decimal))
     for name in ("x", "z") if entry == '"1,234"' else ("x",):
         assert any("--decimal ," in remark for remark in rows.remarks.of_column(name)) is has_remark
+
+
+@pytest.mark.parametrize(("n_classes", "n_rows", "is_accepted"), [(101, 302, False), (101, 303, True)])
+@pytest.mark.parametrize(("entry", "roles"), [("c{}", {}), ("{}", {"classify": True}), ("{}%", {})])
+def test_too_many_classes_raise(read, entry, roles, n_classes, n_rows, is_accepted):
+    content = "\n".join(["x,y", *(f"{i},{entry.format(i % n_classes)}" for i in range(n_rows))])
+    if is_accepted:
+        assert read(content, "y", **roles).classify
+        return
+    with pytest.raises(ValueError, match=r"'y' .*101 different entries in 302 rows, .*--decimal"):
+        read(content, "y", **roles)

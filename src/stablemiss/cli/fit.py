@@ -125,9 +125,10 @@ def fit(
 
 @contextmanager
 def ignore_suspicious_data() -> Iterator[None]:
-    """Context manager without the warning about columns, because the report at the end says the same."""
+    """Context manager without warnings about columns or many classes: the report at the end says the same."""
     from stablemiss import SuspiciousDataWarning
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SuspiciousDataWarning)
+        warnings.filterwarnings("ignore", "The number of unique classes")
         yield

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # A numeric target with at most this many different values, all whole, may consist of classes.
 MAX_CLASS_VALUES = 10
+# A target with more classes than this, and than a third of the rows, is refused: the fit would take very long.
+MAX_CLASSES = 100
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
             f"Column {roles.target!r} in {rules.name} is not numeric, so regression is not possible; use "
             "--classify."
         )
+    if classify:
+        check_classes(target, roles.target, rules.name)
     remark_on_target(target, roles, classify, remarks)
     unused = dict.fromkeys(roles.ignore, "--ignore")
     split = {}
@@ -259,6 +263,27 @@ def remark_on_commas(text: pyarrow.Table, table: pyarrow.Table, remarks: Remarks
                 with_commas.append(name)
     for name in with_commas:
         remarks.add(name, "commas read as thousands separators; if they are decimal marks, use --decimal ,")
+
+
+def check_classes(target: NDArray[Any], name: str, path: str) -> None:
+    """Raise ValueError if the target has too many classes, such as an identifier or numbers read as text.
+
+    Parameters
+    ----------
+    target : (n,)
+        Labels.
+    name : str
+        Name of the column.
+    path : str
+        Name of the file for error messages.
+    """
+    n_classes = len(set(target.tolist()))
+    if n_classes > max(MAX_CLASSES, len(target) // 3):
+        raise ValueError(
+            f"Column {name!r} in {path} has {n_classes:,} different entries in {len(target):,} rows, such as "
+            f"{target.tolist()[0]!r}, which are too many classes. If they are numbers, check how they are "
+            "written (units, --decimal) and omit --classify and --category; otherwise choose another target."
+        )
 
 
 def remark_on_target(target: NDArray[Any], roles: Roles, classify: bool, remarks: Remarks) -> None:
