@@ -253,6 +253,7 @@ def test_invalid_arguments_give_an_error(error_of, houses, tmp_path):
     assert "no column 'idd'" in error_of("fit", houses, "--target", "price", "--ignore", "idd")
     assert "method must be one of" in error_of("fit", houses, "--target", "price", "--method", "olz")
     assert "use --classify" in error_of("fit", houses, "--target", "expensive", "--regress")
+    assert "not both" in error_of("fit", houses, "--target", "price", "--classify", "--regress")
     assert "does not exist; create it" in error_of("fit", houses, "--target", "price", "--model", "no/model")
     assert not list(tmp_path.glob("*.stablemiss"))
 

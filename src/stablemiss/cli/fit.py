@@ -31,9 +31,11 @@ from stablemiss.cli.options import (
     MethodName,
     MissingValue,
     Params,
+    Regress,
     Seed,
     Separator,
     Target,
+    choose_task,
     read_options,
 )
 from stablemiss.cli.training import Roles, read_training_rows
@@ -47,7 +49,8 @@ def fit(
     method: MethodName = None,
     budget: BudgetName = None,
     params: Params = None,
-    classify: Classify = None,
+    classify: Classify = False,
+    regress: Regress = False,
     ignore: Ignore = None,
     category: Category = None,
     groups: Annotated[
@@ -96,7 +99,7 @@ def fit(
         if groups is not None and time is not None:
             raise ValueError("Use --groups or --time to choose the validation rows, not both.")
         choice = choose_method(method, budget, params)
-        roles = Roles(target, classify, ignore or [], category or [], groups, time)
+        roles = Roles(target, choose_task(classify, regress), ignore or [], category or [], groups, time)
         rows = read_training_rows(data, roles, options)
 
         # Torch and scikit-learn take seconds to import, so the arguments are checked first.

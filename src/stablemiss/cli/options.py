@@ -40,12 +40,11 @@ BudgetName = Annotated[
     ),
 ]
 Classify = Annotated[
-    bool | None,
-    typer.Option(
-        "--classify/--regress",
-        help="Classification or regression. Default: regression if the target is numeric.",
-        show_default=False,
-    ),
+    bool,
+    typer.Option("--classify", help="Classification. Default: regression if the target is numeric."),
+]
+Regress = Annotated[
+    bool, typer.Option("--regress", help="Regression, even if the target seems to consist of classes.")
 ]
 Ignore = Annotated[
     list[str] | None,
@@ -149,6 +148,19 @@ def read_options(
     if separator is not None and separator == decimal:
         raise ValueError(f"--separator and --decimal must differ; both are {separator!r}.")
     return ReadOptions(separator, decimal, encoding, file_format, tuple(missing_value or ()))
+
+
+def choose_task(classify: bool, regress: bool) -> bool | None:
+    """Combine --classify and --regress: whether to classify, or None if the type of the target decides.
+
+    Examples
+    --------
+    >>> choose_task(False, True), choose_task(False, False)
+    (False, None)
+    """
+    if classify and regress:
+        raise ValueError("Use --classify or --regress, not both.")
+    return classify if classify or regress else None
 
 
 def check_model_file(path: Path) -> None:

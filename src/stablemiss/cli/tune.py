@@ -25,9 +25,11 @@ from stablemiss.cli.options import (
     MethodName,
     MissingValue,
     Params,
+    Regress,
     Seed,
     Separator,
     Target,
+    choose_task,
     read_options,
 )
 from stablemiss.cli.training import Roles, read_training_rows
@@ -63,7 +65,8 @@ def tune(
         ),
     ] = Path("params.json"),
     params: Params = None,
-    classify: Classify = None,
+    classify: Classify = False,
+    regress: Regress = False,
     ignore: Ignore = None,
     category: Category = None,
     jobs: Annotated[int, typer.Option(help="Number of parallel trials; -1 for one per core.")] = 1,
@@ -86,7 +89,9 @@ def tune(
             "--output", output, {"the data": data, "--params": params_file(params), "--study": study}
         )
         choice = choose_method(method, budget, params)
-        rows = read_training_rows(data, Roles(target, classify, ignore or [], category or []), options)
+        rows = read_training_rows(
+            data, Roles(target, choose_task(classify, regress), ignore or [], category or []), options
+        )
 
         from stablemiss.estimators import MissingClassifier, MissingRegressor, OutOfRangeWarning
         from stablemiss.tuning import tune as search
