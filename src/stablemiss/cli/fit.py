@@ -30,6 +30,7 @@ from stablemiss.cli.options import (
     Ignore,
     MethodName,
     MissingValue,
+    NoDateFeatures,
     Params,
     Regress,
     Seed,
@@ -69,13 +70,7 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    no_date_features: Annotated[
-        bool,
-        typer.Option(
-            "--no-date-features",
-            help="Do not turn dates into year, month, weekday and hour. Dates in text are then categories.",
-        ),
-    ] = False,
+    no_date_features: NoDateFeatures = False,
     seed: Seed = 0,
     all_columns: Annotated[
         bool, typer.Option("--all-columns", help="List all columns, even if there are many.")

@@ -63,6 +63,13 @@ Category = Annotated[
         show_default=False,
     ),
 ]
+NoDateFeatures = Annotated[
+    bool,
+    typer.Option(
+        "--no-date-features",
+        help="Do not turn dates into year, month, weekday and hour. Dates in text are then categories.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Random seed.", min=0)]
 
 Separator = Annotated[
