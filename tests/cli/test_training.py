@@ -151,3 +151,12 @@ def test_too_many_classes_raise(read, entry, roles, n_classes, n_rows, is_accept
         return
     with pytest.raises(ValueError, match=r"'y' .*101 different entries in 302 rows, .*--decimal"):
         read(content, "y", **roles)
+
+
+@pytest.mark.parametrize("category", [[], ["t"]])
+@pytest.mark.parametrize("role", ["groups", "time"])
+@pytest.mark.parametrize("day", ["2024-01-02", "7", "7.5"])
+def test_missing_groups_and_times_raise_with_the_row_of_the_file(read, role, category, day):
+    content = f"x,y,t\n1,,{day}\n2,6,{day}\n3,7,\n4,8,{day}\n"
+    with pytest.raises(ValueError, match=rf"'t' \(--{role}\) .* 1 of 3 rows, first in row 3 \(the first"):
+        read(content, "y", category=category, **{role: "t"})

@@ -169,11 +169,11 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
     remark_on_target(target, roles, classify, remarks)
     unused = dict.fromkeys(roles.ignore, "--ignore")
     split = {}
+    for role, name in (("groups", roles.groups), ("time", roles.time)):
+        if name is not None:
+            split[role] = to_row_labels(table.column(name), f"{name!r} (--{role}) in {rules.name}", numbers)
     if roles.groups is not None:
         unused[roles.groups] = "--groups"
-        split["groups"] = table.column(roles.groups).to_numpy()
-    if roles.time is not None:
-        split["time"] = table.column(roles.time).to_numpy()
     return TrainingRows(
         table.select(features),
         target,
@@ -239,6 +239,32 @@ def to_target(column: pyarrow.ChunkedArray, name: str, path: str) -> tuple[bool,
     if types.is_decimal(column.type):
         column = column.cast("float64")
     return is_numeric(column), numpy.asarray(column.to_pylist())
+
+
+def to_row_labels(column: pyarrow.ChunkedArray, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
+    """Groups or times of the rows as an array; raises ValueError if some are missing.
+
+    Parameters
+    ----------
+    column : ChunkedArray
+        One entry per row.
+    name : str
+        The column for error messages.
+    numbers : (n,)
+        Number of each row in the file.
+    """
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    is_missing = column.is_null(nan_is_null=True).to_numpy()
+    if is_missing.any():
+        raise ValueError(
+            f"Column {name} is missing in {is_missing.sum():,} of {len(numbers):,} rows, first in row "
+            f"{show_row(numbers[is_missing.argmax()])}, so these rows cannot be assigned to training or "
+            "validation. Fill in the entries or remove the rows."
+        )
+    return column.to_numpy()
 
 
 def remark_on_commas(text: pyarrow.Table, table: pyarrow.Table, remarks: Remarks) -> None:
