@@ -160,3 +160,10 @@ def test_missing_groups_and_times_raise_with_the_row_of_the_file(read, role, cat
     content = f"x,y,t\n1,,{day}\n2,6,{day}\n3,7,\n4,8,{day}\n"
     with pytest.raises(ValueError, match=rf"'t' \(--{role}\) .* 1 of 3 rows, first in row 3 \(the first"):
         read(content, "y", category=category, **{role: "t"})
+
+
+def test_numbers_with_fractions_are_no_classes_unless_they_are_categorical(read):
+    content = "x,y\n1,0.5\n2,1\n3,0.5\n"
+    with pytest.raises(ValueError, match=r"'y' .*0\.5, .*--classify .*--category 'y'"):
+        read(content, "y", classify=True)
+    assert read(content, "y", category=["y"]).target.tolist() == ["0.5", "1", "0.5"]

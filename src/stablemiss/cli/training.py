@@ -292,7 +292,7 @@ def remark_on_commas(text: pyarrow.Table, table: pyarrow.Table, remarks: Remarks
 
 
 def check_classes(target: NDArray[Any], name: str, path: str) -> None:
-    """Raise ValueError if the target has too many classes, such as an identifier or numbers read as text.
+    """Raise ValueError if the target consists of fractions, or has too many classes, such as an identifier.
 
     Parameters
     ----------
@@ -303,6 +303,11 @@ def check_classes(target: NDArray[Any], name: str, path: str) -> None:
     path : str
         Name of the file for error messages.
     """
+    if target.dtype.kind == "f" and (is_fraction := target % 1 != 0).any():
+        raise ValueError(
+            f"Column {name!r} in {path} contains numbers such as {target[is_fraction][0]}, which cannot be "
+            f"classes. Omit --classify for regression, or use --category {name!r} if they are labels."
+        )
     n_classes = len(set(target.tolist()))
     if n_classes > max(MAX_CLASSES, len(target) // 3):
         raise ValueError(
