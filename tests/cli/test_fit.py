@@ -165,6 +165,23 @@ def test_groups_and_time_choose_the_validation_rows(run, error_of, tmp_path):
     assert list(load_model("model.stablemiss").feature_names_in_) == ["x", "g"]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_report_says_how_validation_rows_were_chosen(run, tmp_path, name, seed):
+    days = [date(2024, 1, 1) + timedelta(i) for i in range(63)]
+    # Groups of 1, 2, 4, … rows, so that the number of rows shows how many groups were held out.
+    groups = [(i + 1).bit_length() for i in range(63)]
+    write_table(pyarrow.table({"day": days, "g": groups, "y": np.arange(63.0)}), tmp_path / name)
+    command = ("fit", name, "--target", "y", "--method", "boosting", "--seed", seed)
+    assert "held out (at random)" in run(*command).stdout
+    assert "on 9 rows held out ('day' from 2024-02-24)" in run(*command, "--time", "day").stdout
+    facts = json.loads(run(*command, "--groups", "g", "--json").stdout)
+    n_held_out = facts["validation"]["n_rows"].bit_count()
+    choice = {"chosen_by": "groups", "column": "g", "n_groups": 6, "n_held_out": n_held_out}
+    assert facts["validation_rows"] == choice
+    assert f"held out ({n_held_out} of 6 groups of 'g')" in run(*command, "--groups", "g").stdout
+
+
 def test_date_features_can_be_switched_off(run, houses):
     for options, expected in ((["--no-date-features"], False), ([], True)):
         run("fit", houses, "--target", "price", "--method", "constant", *options)

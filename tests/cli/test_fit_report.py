@@ -25,6 +25,7 @@ FACTS = {
     "missing_share": 0.05,
     "columns": [COLUMN],
     "validation": {"rmse": 123456.7, "rmse_constant": 367000.2, "r2": 0.887, "n_rows": 2594},
+    "validation_rows": {"chosen_by": "random"},
     "learns_from_all_rows": False,
     "dialect": "",
     "seconds": 12.34,

@@ -116,7 +116,7 @@ def fit(
         seconds = monotonic() - start
         estimator.save(model)
         interruption.message = f"Interrupted; {model} was written."
-        facts = collect_facts(estimator, rows, choice, target)
+        facts = collect_facts(estimator, rows, choice, roles)
         facts |= {"seconds": round(seconds, 2), "model": str(model), "warnings": shown.shown}
         typer.echo(json.dumps(facts, indent=2) if as_json else render_facts(facts, all_columns))
 
