@@ -103,7 +103,8 @@ FormatName = Annotated[
     Format | None,
     typer.Option(
         "--format",
-        help="Format of - and of files whose name does not show it. Default: csv.",
+        help="Format of the table. Default: that of its extension, csv for -. Also the format of an output whose "
+        "name does not show it.",
         rich_help_panel=READING,
         show_default=False,
     ),
@@ -135,7 +136,7 @@ def read_options(
     separator, decimal, encoding : str or None
         As in `ReadOptions`; the separator may be written as "tab".
     file_format : Format or None
-        Format of standard input and of files with an unknown extension.
+        Format of the table; None means that its extension shows it.
     missing_value : list of str or None
         Further entries that mean "missing".
 

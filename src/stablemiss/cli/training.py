@@ -117,7 +117,7 @@ def text_rules(path: Path, options: ReadOptions, dialect: Dialect | None) -> Tex
         How a CSV file is written.
     """
     # Cells of an Excel sheet are filled in by hand like those of a CSV file.
-    has_markers = format_of(path, options.format) in (Format.csv, Format.excel)
+    has_markers = (options.format or format_of(path)) in (Format.csv, Format.excel)
     return TextRules(
         show_path(path),
         dialect.decimal if dialect else ".",
