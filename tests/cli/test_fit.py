@@ -271,6 +271,9 @@ def test_invalid_arguments_give_an_error(error_of, houses, tmp_path):
     assert "method must be one of" in error_of("fit", houses, "--target", "price", "--method", "olz")
     assert "use --classify" in error_of("fit", houses, "--target", "expensive", "--regress")
     assert "not both" in error_of("fit", houses, "--target", "price", "--classify", "--regress")
+    (tmp_path / "notes.txt").write_text("important")
+    assert "not a model" in error_of("fit", houses, "--target", "price", "--model", "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "important"
     assert "does not exist; create it" in error_of("fit", houses, "--target", "price", "--model", "no/model")
     assert not list(tmp_path.glob("*.stablemiss"))
 

@@ -17,7 +17,7 @@ from stablemiss.cli.errors import plain_errors, rows_of_file
 from stablemiss.cli.fit_report import collect_facts, render_facts
 from stablemiss.cli.formats import check_not_input, check_readable
 from stablemiss.cli.interrupts import interruption
-from stablemiss.cli.models import choose_method, params_file
+from stablemiss.cli.models import check_replaces_model, choose_method, params_file
 from stablemiss.cli.options import (
     TABLE_HELP,
     AsJson,
@@ -91,6 +91,7 @@ def fit(
         check_readable(data, options.format)
         check_can_write(model)
         check_not_input("--model", model, {"the data": data, "--params": params_file(params)})
+        check_replaces_model(model)
         if groups is not None and time is not None:
             raise ValueError("Use --groups or --time to choose the validation rows, not both.")
         choice = choose_method(method, budget, params)
