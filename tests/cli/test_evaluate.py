@@ -134,6 +134,8 @@ def test_invalid_arguments_give_an_error(run, error_of, houses, tmp_path, table)
     run("fit", houses, "--target", "price", *IGNORED)
     (tmp_path / "new.csv").write_text("size,kind,expensive,price\n1,flat,no,?\n")
     assert "no model file absent" in error_of("evaluate", "absent", houses)
+    for command in ("predict", "evaluate"):
+        assert "the model comes first" in error_of(command, houses, "model.stablemiss")
     assert "no column 'prize'" in error_of("evaluate", "model.stablemiss", houses, "--target", "prize")
     assert "no known values" in error_of("evaluate", "model.stablemiss", "new.csv")
     MissingRegressor("constant").fit(table.select(["id"]), np.arange(300.0)).save(tmp_path / "nameless")

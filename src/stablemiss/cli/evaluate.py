@@ -65,7 +65,7 @@ def evaluate(
     """Print the errors of a model on rows that it was not fitted to, by number of missing columns."""
     with plain_errors() as warnings:
         options = read_options(separator, decimal, encoding, file_format, missing_value)
-        check_model_file(model)
+        check_model_file(model, data)
         check_readable(data, options.format)
         from stablemiss.cli.new_rows import open_new_rows
         from stablemiss.cli.predictions import Wanted, has_intervals, predict_batches

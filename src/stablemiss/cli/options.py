@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stablemiss.cli.formats import Format
+from stablemiss.cli.models import is_model
 from stablemiss.cli.reading import ReadOptions
 
 TABLE_HELP = "CSV or JSON lines (may be gzipped), Parquet, Feather or Excel; - for standard input."
@@ -171,9 +172,11 @@ def choose_task(classify: bool, regress: bool) -> bool | None:
     return classify if classify or regress else None
 
 
-def check_model_file(path: Path) -> None:
-    """Raise ValueError if there is no model file at `path`."""
+def check_model_file(path: Path, data: Path) -> None:
+    """Raise ValueError if there is no model file at `path`, or if it was interchanged with the table `data`."""
     if not path.is_file():
         raise ValueError(
             f"There is no model file {path}; create one with: stablemiss fit DATA --target COLUMN."
         )
+    if is_model(data) and not is_model(path):
+        raise ValueError(f"{data} is a model and {path} is not: the model comes first, then the table.")

@@ -133,7 +133,7 @@ def predict(
     """
     with plain_errors() as warnings:
         options = read_options(separator, decimal, encoding, file_format, missing_value)
-        check_model_file(model)
+        check_model_file(model, data)
         check_readable(data, options.format)
         check_writable(output, options.format, {"the data": data, "the model": model})
         from stablemiss.cli.new_rows import open_new_rows
