@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -109,6 +110,8 @@ def test_hyper_parameters_can_be_in_a_file(tmp_path):
 def test_only_a_model_or_an_empty_file_is_replaced(tmp_path):
     path = tmp_path / "model"
     check_replaces_model(path)
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_model(tmp_path / "pipe")
     path.touch()
     check_replaces_model(path)
     MissingRegressor("constant").fit([[1.0], [2.0]], [1.0, 2.0]).save(path)

@@ -57,6 +57,9 @@ def is_model(path: Path) -> bool:
     """Whether a file is a model, of any version."""
     from safetensors import safe_open
 
+    # A pipe can be opened only once.
+    if not path.is_file():
+        return False
     try:
         with safe_open(path, framework="numpy") as file:
             return (file.metadata() or {}).get("format") == FILE_FORMAT
