@@ -120,6 +120,11 @@ def check_writable(path: Path, default: Format | None, inputs: Mapping[str, Path
     check_readable : The check for an input file.
     """
     _check_installed(format_of(path, default))
+    if path.name.lower().endswith((".json", ".json.gz")):
+        raise ValueError(
+            f"--output {path} would contain JSON lines, one object per row, which is not valid JSON; choose a "
+            "name that ends in .jsonl."
+        )
     if path != STANDARD:
         check_can_write(path)
         check_not_input("--output", path, inputs)
