@@ -214,7 +214,7 @@ def test_standard_input_and_other_dialects_are_read(run, tmp_path):
     )
     command = ("--target", "preis", "--method", "boosting", "--json")
     facts = json.loads(run("fit", "a.csv", *command).stdout)
-    assert facts["dialect"] == "semicolon-separated, decimal comma, cp1252"
+    assert facts["dialect"] == {"separator": ";", "decimal": ",", "encoding": "cp1252"}
     assert [column["read_as"] for column in facts["columns"]] == ["number"]
     again = run("fit", "-", *command, stdin=(tmp_path / "a.csv").read_bytes())
     assert json.loads(again.stdout)["validation"] == facts["validation"]

@@ -26,7 +26,7 @@ def test_regression_scores_equal_those_of_scikit_learn_whatever_the_batches(rng)
     assert facts["r2"] == pytest.approx(r2_score(target, output))
     assert facts["rmse_constant"] == pytest.approx(root_mean_squared_error(target, np.full(200, 1e6)))
     assert facts["coverage"] == pytest.approx(covered.mean())
-    assert facts["mean_size"] == pytest.approx(size.mean())
+    assert facts["mean_width"] == pytest.approx(size.mean())
 
 
 def test_classification_scores_equal_those_of_scikit_learn(rng):
@@ -69,18 +69,21 @@ def test_an_impossible_class_has_a_finite_log_loss():
 @pytest.mark.parametrize(
     ("n_missing", "expected"),
     [
-        ([0] * 50 + [1] * 50, {"0": 50, "1": 50}),
-        ([0] * 50 + [1] * 3, {"0–1": 53}),
-        ([0] * 3 + [2] * 50 + [4] * 25 + [5] * 25, {"0–2": 53, "4–5": 50}),
-        ([0] * 50 + [7] * 30 + [60] * 30, {"0": 50, "7": 30, "60": 30}),
-        ([2] * 5, {"2": 5}),
+        ([0] * 50 + [1] * 50, {(0, 0): 50, (1, 1): 50}),
+        ([0] * 240 + [1] * 10, {(0, 0): 240, (1, 1): 10}),
+        ([0] * 240 + [1] * 19 + [2] * 5, {(0, 0): 240, (1, 2): 24}),
+        ([0] * 3 + [2] * 50 + [4] * 25 + [5] * 25, {(0, 0): 3, (2, 2): 50, (4, 4): 25, (5, 5): 25}),
+        ([0] * 5 + [1] * 18 + [2] * 3 + [3] * 3, {(0, 1): 23, (2, 3): 6}),
+        ([0] * 50 + [12] * 30 + [13] * 30 + [60] * 30, {(0, 0): 50, (12, 13): 60, (60, 60): 30}),
+        ([2] * 5, {(2, 2): 5}),
     ],
 )
-def test_bins_have_enough_rows_and_contain_all_of_them(n_missing, expected):
+def test_only_adjacent_bins_with_few_rows_are_combined(n_missing, expected):
     scores = RegressionScores(0.0, 1.0)
     zeros = np.zeros(len(n_missing))
     scores.add(zeros, np.array(n_missing, dtype=float), zeros, None, None)
-    assert {row["missing_columns"]: row["n_rows"] for row in scores.by_missing()} == expected
+    rows = {tuple(row["missing_columns"].values()): row["n_rows"] for row in scores.by_missing()}
+    assert rows == expected
 
 
 def test_the_constant_is_the_mean_of_the_training_target():

@@ -6,8 +6,10 @@ import math
 import re
 import shlex
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from stablemiss.cli.dialect import Dialect
 from stablemiss.cli.models import MethodChoice
 from stablemiss.cli.training import Roles, TrainingRows
 from stablemiss.text import count
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
 
 # Columns that are listed unless --all-columns is given.
 MAX_COLUMNS = 30
-# Words that --json uses → words of the text.
-KINDS = {"number": "number", "category": "category", "date": "date", "ignored": "not used"}
 
 Facts = dict[str, Any]
 
@@ -61,7 +61,7 @@ def collect_facts(
         "validation": None if scores is None else {name: _finite(score) for name, score in scores.items()},
         "validation_rows": None if scores is None else _validation_rows(estimator, rows, roles),
         "learns_from_all_rows": estimator.method_.trains_on_validation,
-        "dialect": rows.dialect.describe() if rows.dialect else "",
+        "dialect": asdict(rows.dialect) if rows.dialect else None,
     }
 
 
@@ -83,8 +83,8 @@ def render_facts(facts: Facts, all_columns: bool = False) -> str:
         lines.append(
             f"Dropped     {count(facts['n_rows_without_target'], 'row')} without {facts['target']!r}"
         )
-    if facts["dialect"]:
-        lines.append(f"File        {facts['dialect']}")
+    if facts["dialect"] and (dialect := Dialect(**facts["dialect"]).describe()):
+        lines.append(f"File        {dialect}")
     options = suggested_options(facts["columns"])
     if options:
         lines.append(f"Consider    {' '.join(options)}")
@@ -297,7 +297,7 @@ def _column_lines(columns: list[Facts], n_rows: int, limit: int | None) -> list[
 
 def _show_kind(column: Facts) -> str:
     has_levels = column["read_as"] == "category" and column["n_levels"]
-    return KINDS[column["read_as"]] + (f", {count(column['n_levels'], 'level')}" if has_levels else "")
+    return column["read_as"] + (f", {count(column['n_levels'], 'level')}" if has_levels else "")
 
 
 def _finite(score: float) -> float | None:

@@ -144,7 +144,7 @@ def _csv_entries(column: pyarrow.ChunkedArray, separator: str, decimal: str) -> 
     if decimal == "," and types.is_floating(column.type):
         text = compute.replace_substring(text, ".", ",")
     if types.is_timestamp(column.type):
-        # Without seconds' fractions that are zero, and without the time if it is always midnight.
+        # Without fractions of seconds that are zero, and without the time if it is always midnight.
         text = compute.replace_substring_regex(text, r"\.0+(Z|[+-]\d+)?$", r"\1")
         if compute.all(compute.match_substring_regex(text, " 00:00:00$")).as_py():
             text = compute.replace_substring(text, " 00:00:00", "")
