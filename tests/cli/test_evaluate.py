@@ -56,7 +56,7 @@ def test_errors_are_given_by_number_of_missing_columns(run, evaluate, houses, ta
 def test_the_text_compares_with_a_constant(run, houses):
     run("fit", houses, "--target", "price", *IGNORED)
     text = run("evaluate", "model.stablemiss", houses).stdout
-    for fact in ("RMSE", "MAE", "R²", "mean of the training rows", "Missing columns"):
+    for fact in ("RMSE", "MAE", "R²", "mean of these rows", "Missing columns"):
         assert fact in text
     run("fit", houses, "--target", "expensive", *IGNORED)
     text = run("evaluate", "model.stablemiss", houses).stdout

@@ -24,7 +24,7 @@ def test_regression_scores_equal_those_of_scikit_learn_whatever_the_batches(rng)
     assert facts["rmse"] == pytest.approx(root_mean_squared_error(target, output))
     assert facts["mae"] == pytest.approx(mean_absolute_error(target, output))
     assert facts["r2"] == pytest.approx(r2_score(target, output))
-    assert facts["rmse_constant"] == pytest.approx(root_mean_squared_error(target, np.full(200, 1e6)))
+    assert facts["rmse_constant"] == pytest.approx(target.std())
     assert facts["coverage"] == pytest.approx(covered.mean())
     assert facts["mean_width"] == pytest.approx(size.mean())
 
@@ -86,10 +86,12 @@ def test_only_adjacent_bins_with_few_rows_are_combined(n_missing, expected):
     assert rows == expected
 
 
-def test_the_constant_is_the_mean_of_the_training_target():
+def test_the_constant_is_that_of_the_rows_for_both_tasks():
     X = np.arange(20.0)[:, None]
-    model = MissingRegressor("constant", random_state=0).fit(X, X[:, 0])
-    scores = make_scores(model)
-    scores.add(X[:, 0], np.zeros(20), model.predict(X), None, None)
-    assert scores.overall()["rmse"] == pytest.approx(scores.overall()["rmse_constant"], rel=0.01)
-    assert isinstance(make_scores(MissingClassifier("constant").fit(X, X[:, 0] > 9)), ClassificationScores)
+    scores = make_scores(MissingRegressor("constant", random_state=0).fit(X, X[:, 0]))
+    target = np.array([100.0, 104.0])
+    scores.add(target, np.zeros(2), np.full(2, 102.0), None, None)
+    assert scores.overall()["rmse_constant"] == pytest.approx(2.0)
+    scores = make_scores(MissingClassifier("constant", random_state=0).fit(X, X[:, 0] > 9))
+    scores.add(np.ones(2), np.zeros(2), np.full((2, 2), 0.5), None, None)
+    assert scores.overall()["accuracy_constant"] == 1.0

@@ -127,7 +127,7 @@ def render_evaluation(facts: dict[str, Any]) -> str:
         ]
     else:
         lines += [
-            f"RMSE       {show_number(overall['rmse'])} (always predicting the mean of the training rows: "
+            f"RMSE       {show_number(overall['rmse'])} (always predicting the mean of these rows: "
             f"{show_number(overall['rmse_constant'])})",
             f"MAE        {show_number(overall['mae'])}",
         ]

@@ -114,11 +114,12 @@ class Scores(ABC):
 class RegressionScores(Scores):
     """RMSE, mean absolute error and R² of predicted numbers.
 
+    They are compared with always predicting the mean of the rows that are evaluated.
+
     Parameters
     ----------
     mean, scale : float
-        Mean and standard deviation of the training target. Always predicting this mean is what the model is
-        compared with.
+        Mean and standard deviation of the training target, for accurate sums.
 
     Examples
     --------
@@ -146,7 +147,7 @@ class RegressionScores(Scores):
             "rmse": self._scale * squared**0.5,
             "mae": self._scale * absolute,
             "r2": 1 - squared / variance if n_rows > 1 and variance > 1e-12 else None,
-            "rmse_constant": self._scale * target_squared**0.5,
+            "rmse_constant": self._scale * max(variance, 0.0) ** 0.5,
         }
 
 
