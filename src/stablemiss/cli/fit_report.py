@@ -237,7 +237,11 @@ def _validation_rows(estimator: MissingEstimator, rows: TrainingRows, roles: Rol
     assert labels is not None
     # As in `fit`, where it is the first use of the random state.
     _, valid = choose_validation_rows(
-        rows.target, estimator.validation_fraction, to_rng(estimator.random_state), **{role: labels}
+        rows.target,
+        estimator.validation_fraction,
+        to_rng(estimator.random_state),
+        groups=labels if role == "groups" else None,
+        time=labels if role == "time" else None,
     )
     if role == "groups":
         n_groups = {"n_groups": len(set(labels.tolist())), "n_held_out": len(set(labels[valid].tolist()))}

@@ -122,8 +122,8 @@ def check_writable(path: Path, default: Format | None, inputs: Mapping[str, Path
     _check_installed(format_of(path, default))
     if path.name.lower().endswith((".json", ".json.gz")):
         raise ValueError(
-            f"--output {path} would contain JSON lines, one object per row, which is not valid JSON; choose a "
-            "name that ends in .jsonl."
+            f"--output {path} would contain JSON lines, one object per row, which is not valid JSON; choose "
+            "a name that ends in .jsonl."
         )
     if path != STANDARD:
         check_can_write(path)

@@ -71,7 +71,8 @@ def check_replaces_model(path: Path) -> None:
     """Raise ValueError if writing a model to `path` would replace a file with other content."""
     if path.is_file() and path.stat().st_size and not is_model(path):
         raise ValueError(
-            f"--model {path} exists and is not a model, so it is not replaced. Choose another name or delete it."
+            f"--model {path} exists and is not a model, so it is not replaced. Choose another name or "
+            "delete it."
         )
 
 

@@ -104,8 +104,8 @@ FormatName = Annotated[
     Format | None,
     typer.Option(
         "--format",
-        help="Format of the table. Default: that of its extension, csv for -. Also the format of an output whose "
-        "name does not show it.",
+        help="Format of the table. Default: that of its extension, csv for -. Also the format of an output "
+        "whose name does not show it.",
         rich_help_panel=READING,
         show_default=False,
     ),
@@ -173,7 +173,7 @@ def choose_task(classify: bool, regress: bool) -> bool | None:
 
 
 def check_model_file(path: Path, data: Path) -> None:
-    """Raise ValueError if there is no model file at `path`, or if it was interchanged with the table `data`."""
+    """Raise ValueError if there is no model file at `path`, or if it is the table and `data` the model."""
     if not path.is_file():
         raise ValueError(
             f"There is no model file {path}; create one with: stablemiss fit DATA --target COLUMN."

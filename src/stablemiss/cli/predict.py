@@ -100,9 +100,9 @@ def predict(
         bool,
         typer.Option(
             "--explain",
-            help="Also write the expected error of each prediction (the root mean square for rows like it, not "
-            "a bound; for classes, the Brier score), and the missing column whose value would reduce it most. "
-            "Only for models fitted with anymask.",
+            help="Also write the expected error of each prediction (the root mean square for rows like it, "
+            "not a bound; for classes, the Brier score), and the missing column whose value would reduce it "
+            "most. Only for models fitted with anymask.",
         ),
     ] = False,
     probabilities: Annotated[

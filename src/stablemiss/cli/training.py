@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 # A numeric target with at most this many different values, all whole, may consist of classes.
 MAX_CLASS_VALUES = 10
-# A target with more classes than this, and than a third of the rows, is refused: the fit would take very long.
+# A target with more classes than this, and than a third of the rows, is refused: a fit would take very long.
 MAX_CLASSES = 100
 
 
