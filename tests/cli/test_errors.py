@@ -1,9 +1,13 @@
+import re
 import warnings
 
+import numpy as np
+import pandas as pd
+import pyarrow
 import pytest
 import typer
 
-from stablemiss import UnseenMissingWarning
+from stablemiss import MissingRegressor, UnseenMissingWarning
 from stablemiss.cli.errors import plain_errors, with_flags
 from stablemiss.cli.interrupts import EXIT_CODE, NOTHING_WRITTEN, interruption
 
@@ -127,3 +131,27 @@ def test_the_sentence_of_an_interrupt_can_say_what_was_written(capsys):
     with pytest.raises(typer.Exit):
         raise_inside(KeyboardInterrupt())
     assert capsys.readouterr().err == f"{NOTHING_WRITTEN}\n"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, table: model.predict(table.rename_columns(["size", "sort"])),
+        lambda model, table: model.set_params(on_unseen_missing="raise").predict(
+            table.set_column(1, "kind", pyarrow.array(["castle"] * table.num_rows))
+        ),
+        lambda model, table: model.set_params(method="olz").fit(table, np.arange(300.0)),
+        lambda model, table: model.fit(table, np.arange(300.0), time=["soon"] * 300),
+        lambda model, table: model.fit(table, np.arange(300.0), groups=["a"] * 300),
+        lambda model, table: model.fit(table.slice(0, 1), [1.0]),
+        lambda model, table: model.fit([[1, "a"], [pd.Timestamp(0), "b"], ["?", "c"]], [1.0, 2.0, 3.0]),
+        lambda model, table: model.fit([[1, "a"], ["x", "b"], [2, "c"]], [1.0, 2.0, 3.0]),
+    ],
+)
+def test_errors_of_the_estimators_do_not_mention_python(call, table):
+    table = table.select(["size", "kind"])
+    model = MissingRegressor("ols").fit(table, np.arange(300.0))
+    with pytest.raises(ValueError) as caught:
+        call(model, table)
+    text = with_flags(str(caught.value))
+    assert not re.search(r"\bX\b|Regressor|pandas|=|OLS|^(time|groups|method)\b|Leave", text), text

@@ -165,6 +165,23 @@ def test_groups_and_time_choose_the_validation_rows(run, error_of, tmp_path):
     assert list(load_model("model.stablemiss").feature_names_in_) == ["x", "g"]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_report_says_how_validation_rows_were_chosen(run, tmp_path, name, seed):
+    days = [date(2024, 1, 1) + timedelta(i) for i in range(63)]
+    # Groups of 1, 2, 4, … rows, so that the number of rows shows how many groups were held out.
+    groups = [(i + 1).bit_length() for i in range(63)]
+    write_table(pyarrow.table({"day": days, "g": groups, "y": np.arange(63.0)}), tmp_path / name)
+    command = ("fit", name, "--target", "y", "--method", "boosting", "--seed", seed)
+    assert "held out (at random)" in run(*command).stdout
+    assert "on 9 rows held out ('day' from 2024-02-24)" in run(*command, "--time", "day").stdout
+    facts = json.loads(run(*command, "--groups", "g", "--json").stdout)
+    n_held_out = facts["validation"]["n_rows"].bit_count()
+    choice = {"chosen_by": "groups", "column": "g", "n_groups": 6, "n_held_out": n_held_out}
+    assert facts["validation_rows"] == choice
+    assert f"held out ({n_held_out} of 6 groups of 'g')" in run(*command, "--groups", "g").stdout
+
+
 def test_date_features_can_be_switched_off(run, houses):
     for options, expected in ((["--no-date-features"], False), ([], True)):
         run("fit", houses, "--target", "price", "--method", "constant", *options)
@@ -197,7 +214,7 @@ def test_standard_input_and_other_dialects_are_read(run, tmp_path):
     )
     command = ("--target", "preis", "--method", "boosting", "--json")
     facts = json.loads(run("fit", "a.csv", *command).stdout)
-    assert facts["dialect"] == "semicolon-separated, decimal comma, cp1252"
+    assert facts["dialect"] == {"separator": ";", "decimal": ",", "encoding": "cp1252"}
     assert [column["read_as"] for column in facts["columns"]] == ["number"]
     again = run("fit", "-", *command, stdin=(tmp_path / "a.csv").read_bytes())
     assert json.loads(again.stdout)["validation"] == facts["validation"]
@@ -205,7 +222,7 @@ def test_standard_input_and_other_dialects_are_read(run, tmp_path):
 
 def test_predict_reads_new_rows_like_fit(run, tmp_path):
     """The decimal mark and --missing-value of `fit` are stored in the model."""
-    rows = [f"{i}.000,5;{2 * i}" for i in range(50)] + ["-999;50"] * 5
+    rows = [f"{i}.000,5;{2 * i}" for i in range(1, 51)] + ["-999;50"] * 5
     (tmp_path / "train.csv").write_text("\n".join(["x;y", *rows]))
     (tmp_path / "new.csv").write_text("x;kind\n-999;a\n20.000;b\n")
     run("fit", "train.csv", "--target", "y", "--method", "ols", "--missing-value", "-999")
@@ -253,6 +270,10 @@ def test_invalid_arguments_give_an_error(error_of, houses, tmp_path):
     assert "no column 'idd'" in error_of("fit", houses, "--target", "price", "--ignore", "idd")
     assert "method must be one of" in error_of("fit", houses, "--target", "price", "--method", "olz")
     assert "use --classify" in error_of("fit", houses, "--target", "expensive", "--regress")
+    assert "not both" in error_of("fit", houses, "--target", "price", "--classify", "--regress")
+    (tmp_path / "notes.txt").write_text("important")
+    assert "not a model" in error_of("fit", houses, "--target", "price", "--model", "notes.txt")
+    assert (tmp_path / "notes.txt").read_text() == "important"
     assert "does not exist; create it" in error_of("fit", houses, "--target", "price", "--model", "no/model")
     assert not list(tmp_path.glob("*.stablemiss"))
 
@@ -334,3 +355,11 @@ def test_errors_name_the_row_of_the_file(error_of, tmp_path, arguments, row):
     (tmp_path / "a.csv").write_text("\n".join(["x,g,z,y", *rows]))
     error = error_of(*arguments, "a.csv", "--target", "y")
     assert f"row {row} (the first row is row 1)" in error
+
+
+def test_many_classes_cause_a_remark_and_no_warning_of_scikit_learn(run, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n" + "\n".join(f"{i},name {i % 30}" for i in range(40)))
+    result = run("fit", "a.csv", "--target", "y", "--method", "constant")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert "30 classes in 40 rows" in result.stdout

@@ -25,8 +25,9 @@ FACTS = {
     "missing_share": 0.05,
     "columns": [COLUMN],
     "validation": {"rmse": 123456.7, "rmse_constant": 367000.2, "r2": 0.887, "n_rows": 2594},
+    "validation_rows": {"chosen_by": "random"},
     "learns_from_all_rows": False,
-    "dialect": "",
+    "dialect": None,
     "seconds": 12.34,
     "model": "m.stablemiss",
 }
@@ -62,13 +63,13 @@ def test_what_looks_wrong_is_shown():
         "columns": [COLUMN, category, unused],
         "target_remarks": ["has only the values 0 and 1"],
         "n_rows_without_target": 3,
-        "dialect": "semicolon-separated",
+        "dialect": {"separator": ";", "decimal": ".", "encoding": "utf-8"},
     }
     text = render_facts(facts)
     lines = {line.split()[0]: line for line in text.splitlines() if line}
     assert "category, 70 levels" in lines["town"]
     assert lines["town"].endswith("odd; very odd")
-    assert "not used" in lines["id"]
+    assert "ignored" in lines["id"]
     assert lines["Target"].endswith("price has only the values 0 and 1")
     assert "3 rows" in lines["Dropped"]
     assert lines["File"].endswith("semicolon-separated")

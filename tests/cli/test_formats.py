@@ -125,3 +125,10 @@ def test_other_files_standard_streams_and_absent_files_are_no_inputs(tmp_path):
 def test_the_minus_sign_has_a_name():
     assert show_path(STANDARD) == "standard input"
     assert show_path(STANDARD, is_output=True) == "standard output"
+
+
+@pytest.mark.parametrize("name", ["a.json", "A.JSON.gz"])
+def test_json_lines_are_not_written_under_the_name_of_json(tmp_path, name):
+    with pytest.raises(ValueError, match=r"not valid JSON.*\.jsonl"):
+        check_writable(tmp_path / name, None, {})
+    check_writable(tmp_path / "a.jsonl", None, {})

@@ -1,6 +1,9 @@
 import json
+import os
 
+import numpy as np
 import pytest
+from safetensors.numpy import save
 
 from stablemiss import (
     AnyMaskClassifier,
@@ -10,7 +13,14 @@ from stablemiss import (
     StableMissClassifier,
     StableMissRegressor,
 )
-from stablemiss.cli.models import MethodChoice, choose_method, params_file, read_params
+from stablemiss.cli.models import (
+    MethodChoice,
+    check_replaces_model,
+    choose_method,
+    is_model,
+    params_file,
+    read_params,
+)
 from stablemiss.methods import METHODS, StableMiss
 
 
@@ -95,3 +105,20 @@ def test_hyper_parameters_can_be_in_a_file(tmp_path):
     assert params_file('{"ridge": 2.5}') is None
     with pytest.raises(ValueError, match="must be a JSON object"):
         read_params(str(tmp_path / "list.json"))
+
+
+def test_only_a_model_or_an_empty_file_is_replaced(tmp_path):
+    path = tmp_path / "model"
+    check_replaces_model(path)
+    os.mkfifo(tmp_path / "pipe")
+    assert not is_model(tmp_path / "pipe")
+    path.touch()
+    check_replaces_model(path)
+    MissingRegressor("constant").fit([[1.0], [2.0]], [1.0, 2.0]).save(path)
+    assert is_model(path)
+    check_replaces_model(path)
+    for content in (b"x,y\n1,2\n", save({"x": np.zeros(2)}), path.read_bytes()[:-1]):
+        path.write_bytes(content)
+        assert not is_model(path)
+        with pytest.raises(ValueError, match=r"--model .* is not a model"):
+            check_replaces_model(path)

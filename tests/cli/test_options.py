@@ -34,7 +34,7 @@ def test_invalid_options_raise(separator, decimal, fact):
 
 def test_the_error_without_a_model_says_how_to_create_one(tmp_path):
     with pytest.raises(ValueError, match=r"no model file .*absent; .*stablemiss fit"):
-        check_model_file(tmp_path / "absent")
+        check_model_file(tmp_path / "absent", tmp_path / "a.csv")
 
 
 def test_the_help_promises_compression_for_the_formats_that_have_it():

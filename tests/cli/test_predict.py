@@ -374,3 +374,9 @@ def test_records_of_wide_tables_do_not_fill_the_memory(model, tmp_path):
         write_table(table, tmp_path / "new.jsonl")
         peaks.append(peak_memory(tmp_path, "predict", model, "new.jsonl"))
     assert peaks[1] < peaks[0] + 500
+
+
+def test_the_help_says_what_the_expected_error_is(run):
+    words = " ".join(run("predict", "--help").stdout.replace("│", " ").split())
+    assert "root mean square for rows like it, not a bound" in words
+    assert "Brier score" in words

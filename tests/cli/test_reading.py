@@ -152,3 +152,12 @@ def test_a_stream_continues_after_the_bytes_that_were_read():
     assert stream.read(2) == b"c"
     assert stream.read() == b"def"
     assert stream.read() == b""
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet", "a.feather", "a.jsonl", "a.xlsx"])
+@pytest.mark.parametrize("other", [".csv", ".parquet", ".data", ""])
+def test_a_given_format_is_more_important_than_the_extension(tmp_path, name, other):
+    write_table(pyarrow.table({"x": ["a", "b"]}), tmp_path / name)
+    path = (tmp_path / name).rename(tmp_path / f"b{other}")
+    table, _ = read_table(path, ReadOptions(format=formats.format_of(Path(name))))
+    assert table.to_pydict() == {"x": ["a", "b"]}

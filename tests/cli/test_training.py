@@ -124,3 +124,46 @@ def test_rows_that_cannot_be_used_raise(read, content, roles, facts):
 def test_the_error_for_an_unknown_column_lists_the_columns():
     with pytest.raises(ValueError, match=r"a\.csv has no column 'size'; its columns are: height, weight\."):
         check_column(["height", "weight"], "size", "a.csv")
+
+
+@pytest.mark.parametrize(
+    ("entry", "decimal", "has_remark"),
+    [
+        ('"1,234"', None, True),
+        ('"1,234"', ".", False),
+        ('"1,234"', ",", False),
+        ('"1,234,567"', None, False),
+        ("1.5", None, False),
+    ],
+)
+def test_commas_that_may_be_decimal_marks_cause_a_remark(read, entry, decimal, has_remark):
+    rows = read(f'x,z,y\n"1,250",{entry},5\n,{entry},6\n', "y", options=ReadOptions(decimal=decimal))
+    for name in ("x", "z") if entry == '"1,234"' else ("x",):
+        assert any("--decimal ," in remark for remark in rows.remarks.of_column(name)) is has_remark
+
+
+@pytest.mark.parametrize(("n_classes", "n_rows", "is_accepted"), [(101, 302, False), (101, 303, True)])
+@pytest.mark.parametrize(("entry", "roles"), [("c{}", {}), ("{}", {"classify": True}), ("{}%", {})])
+def test_too_many_classes_raise(read, entry, roles, n_classes, n_rows, is_accepted):
+    content = "\n".join(["x,y", *(f"{i},{entry.format(i % n_classes)}" for i in range(n_rows))])
+    if is_accepted:
+        assert read(content, "y", **roles).classify
+        return
+    with pytest.raises(ValueError, match=r"'y' .*101 different entries in 302 rows, .*--decimal"):
+        read(content, "y", **roles)
+
+
+@pytest.mark.parametrize("category", [[], ["t"]])
+@pytest.mark.parametrize("role", ["groups", "time"])
+@pytest.mark.parametrize("day", ["2024-01-02", "7", "7.5"])
+def test_missing_groups_and_times_raise_with_the_row_of_the_file(read, role, category, day):
+    content = f"x,y,t\n1,,{day}\n2,6,{day}\n3,7,\n4,8,{day}\n"
+    with pytest.raises(ValueError, match=rf"'t' \(--{role}\) .* 1 of 3 rows, first in row 3 \(the first"):
+        read(content, "y", category=category, **{role: "t"})
+
+
+def test_numbers_with_fractions_are_no_classes_unless_they_are_categorical(read):
+    content = "x,y\n1,0.5\n2,1\n3,0.5\n"
+    with pytest.raises(ValueError, match=r"'y' .*0\.5, .*--classify .*--category 'y'"):
+        read(content, "y", classify=True)
+    assert read(content, "y", category=["y"]).target.tolist() == ["0.5", "1", "0.5"]

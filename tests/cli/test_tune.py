@@ -1,4 +1,5 @@
 import json
+import shlex
 
 import pytest
 
@@ -62,6 +63,33 @@ def test_invalid_arguments_give_an_error(run, error_of, houses, tmp_path):
     assert "would be overwritten" in error_of(*command, "--study", "study.journal", "--out", "study.journal")
     error = error_of("tune", houses, "--target", "id", *FAST, "--study", "study.journal")
     assert "study.journal belongs to another search, with fingerprint of table, target" in error
+
+
+def test_the_command_to_fit_repeats_the_options_for_the_table(run, tmp_path):
+    rows = [f"{i};{i % 3};{i % 28 + 1:02}.01.2024;{i},5" for i in range(80)]
+    (tmp_path / "my rows.txt").write_text("\n".join(["id;code;day;y", *rows]))
+    options = ["--ignore", "id", "--category", "code", "--missing-value", "-9", "--missing-value", "no value"]
+    options += ["--separator", ";", "--regress", "--no-date-features", "--seed", "3"]
+    result = run("tune", "my rows.txt", "--target", "y", *FAST, "--trials", 1, *options)
+    assert result.stderr == ""
+    assert result.stdout.startswith("1 trial of boosting")
+    command = shlex.split(result.stdout.splitlines()[-1].partition(": ")[2])
+    assert command[:2] == ["stablemiss", "fit"]
+    assert run(*command[1:]).exit_code == 0
+    model = load_model("model.stablemiss")
+    assert model.random_state == 3
+    assert model.encoder_.kinds == ["categories", "categories"]
+    assert model.read_options_["missing_values"] == ["-9", "no value"]
+
+
+def test_json_contains_the_trials_and_the_command_to_fit(run, houses):
+    result = run("tune", houses, "--target", "price", *FAST, "--trials", 2, "--json")
+    facts = json.loads(result.stdout)
+    assert [trial["is_initial"] for trial in facts["trials"]] == [True, False]
+    assert facts["loss"] == min(trial["loss"] for trial in facts["trials"])
+    with open("params.json") as file:
+        assert json.load(file) == {"method": facts["method"], "params": facts["params"]}
+    assert facts["fit"] == f"stablemiss fit {houses} --target price --params params.json"
 
 
 def test_by_default_anymask_is_tuned(run, houses):

@@ -49,7 +49,21 @@ def test_types_that_a_format_cannot_store_raise(tmp_path, name, entry, type_name
 
 def test_csv_may_have_time_zones_and_text_stored_as_binary(tmp_path):
     write_all(tmp_path / "a.csv", pyarrow.table({"x": [NOON], "word": [b"plain"]}))
-    assert (tmp_path / "a.csv").read_text() == "x,word\n2024-01-31 12:00:00.000000Z,plain\n"
+    assert (tmp_path / "a.csv").read_text() == "x,word\n2024-01-31 12:00:00Z,plain\n"
+
+
+@pytest.mark.parametrize(
+    ("times", "entries"),
+    [
+        ([datetime(2024, 6, 27), None], ["2024-06-27", ""]),
+        ([datetime(2024, 6, 27), datetime(2024, 6, 27, 12)], ["2024-06-27 00:00:00", "2024-06-27 12:00:00"]),
+        ([datetime(2024, 6, 27, 12, 0, 0, 500)], ["2024-06-27 12:00:00.000500"]),
+        ([None, datetime(2024, 6, 27, tzinfo=UTC)], ["", "2024-06-27 00:00:00Z"]),
+    ],
+)
+def test_times_in_csv_have_no_parts_that_are_always_zero(times, entries):
+    table = pyarrow.table({"x": ["a"] * len(times), "time": times})
+    assert csv_lines(table).decode().splitlines() == [f"a,{entry}" for entry in entries]
 
 
 def test_the_output_has_the_dialect_of_the_input(tmp_path):

@@ -338,6 +338,7 @@ def test_progress_reports_the_number_of_finished_trials(table, constant_height):
             "estimator MissingRegressor; got MissingClassifier",
         ),
         ({"estimator": MissingRegressor("ols", max_one_hot=2)}, "fixed parameters {"),
+        ({"estimator": MissingRegressor("ols", date_features=False)}, "fixed parameters {"),
         ({"estimator": MissingRegressor("ols", params={"ridge": 5.0})}, "first trial {'ridge': "),
         ({"space": {"ridge": Range(1.0, 2.0)}}, "space {'ridge': Range"),
         ({"random_state": 1}, "random_state 0; got 1"),

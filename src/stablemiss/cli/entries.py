@@ -21,10 +21,10 @@ MISSING_NUMBERS = (
     *("missing", "unknown", "not available", "undefined", "#value!", "#div/0!", "#ref!", "#num!", "#name?"),
 )
 _EXPONENT = r"([eE][+-]?\d+)?"
-# Decimal mark → pattern of a number, in which the other mark may group thousands.
+# Decimal mark → pattern of a number, in which the other mark may group thousands. No group starts with zero.
 _NUMBER = {
-    ".": r"[+-]?((\d{1,3}(,\d{3})+|\d+)(\.\d*)?|\.\d+)" + _EXPONENT,
-    ",": r"[+-]?((\d{1,3}(\.\d{3})+|\d+)(,\d*)?|,\d+)" + _EXPONENT,
+    ".": r"[+-]?(([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d*)?|\.\d+)" + _EXPONENT,
+    ",": r"[+-]?(([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d*)?|,\d+)" + _EXPONENT,
 }
 _INFINITE = r"(?i:[+-]?inf(inity)?)"
 

@@ -23,7 +23,14 @@ FLAGS = {
     r'on_unseen_missing="(\w+)"': r"--on-unseen-missing \1",
     r'on_out_of_range="(\w+)"': r"--on-out-of-range \1",
     r"Pass a space such as .*, or choose another method": "Choose another method with --method",
-    r" \(in pandas: to_numeric[^)]*\)": "",
+    r" \((in pandas: to_numeric|pandas\.to_numeric)[^)]*\)": "",
+    r", for example with pandas\.to_datetime,": "",
+    r"method must be (.*), or a Method such as [^;]*;": r"--method must be \1;",
+    r"^(groups|time) must": r"--\1 must",
+    r"Leave (groups|time) out": r"Omit --\1",
+    r"columns of X": "columns of the table",
+    r"\b(that|when|but|rows of) \w+(Regressor|Classifier)\b": r"\1 the model",
+    r"^\w+(Regressor|Classifier) needs": "The model needs",
 }
 # Exit code of a program whose standard output was closed by the program that reads it.
 BROKEN_PIPE_EXIT_CODE = 141

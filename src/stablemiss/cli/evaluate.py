@@ -41,7 +41,8 @@ COLUMNS = {
     "accuracy": ("Accuracy", "{:.1%}".format),
     "brier": ("Brier", "{:.4f}".format),
     "coverage": ("Coverage", "{:.1%}".format),
-    "mean_size": ("", show_number),
+    "mean_width": ("Width", show_number),
+    "mean_size": ("Set size", show_number),
 }
 
 
@@ -65,7 +66,7 @@ def evaluate(
     """Print the errors of a model on rows that it was not fitted to, by number of missing columns."""
     with plain_errors() as warnings:
         options = read_options(separator, decimal, encoding, file_format, missing_value)
-        check_model_file(model)
+        check_model_file(model, data)
         check_readable(data, options.format)
         from stablemiss.cli.new_rows import open_new_rows
         from stablemiss.cli.predictions import Wanted, has_intervals, predict_batches
@@ -126,16 +127,21 @@ def render_evaluation(facts: dict[str, Any]) -> str:
         ]
     else:
         lines += [
-            f"RMSE       {show_number(overall['rmse'])} (always predicting the mean of the training rows: "
+            f"RMSE       {show_number(overall['rmse'])} (always predicting the mean of these rows: "
             f"{show_number(overall['rmse_constant'])})",
             f"MAE        {show_number(overall['mae'])}",
         ]
         if overall["r2"] is not None:
             lines.append(f"R²         {show_r2(overall['r2'])}")
     if overall["coverage"] is not None:
-        size, nominal = show_number(overall["mean_size"]), f"{facts['nominal_coverage']:.0%}"
-        what = f"sets, with {size} classes on average" if is_classes else f"intervals, of mean width {size}"
-        lines.append(f"Coverage   {overall['coverage']:.1%} of the {nominal} prediction {what}")
+        what = (
+            f"sets, with {show_number(overall['mean_size'])} classes on average"
+            if is_classes
+            else f"intervals, of mean width {show_number(overall['mean_width'])}"
+        )
+        lines.append(
+            f"Coverage   {overall['coverage']:.1%} of the {facts['nominal_coverage']:.0%} prediction {what}"
+        )
     if facts["n_rows_without_target"]:
         unknown = facts["n_rows_of_unknown_classes"]
         reason = f" ({unknown:,} of them with a class that the model does not know)" if unknown else ""
@@ -143,16 +149,16 @@ def render_evaluation(facts: dict[str, Any]) -> str:
             f"Left out   {count(facts['n_rows_without_target'], 'row')} without a known target{reason}"
         )
     lines += [f"Remark     {remark}" for remark in facts["remarks"]]
-    lines += ["", *_missing_table(facts["by_missing_columns"], "Set size" if is_classes else "Width")]
+    lines += ["", *_missing_table(facts["by_missing_columns"])]
     return "\n".join(lines)
 
 
-def _missing_table(bins: list[dict[str, Any]], size_name: str) -> list[str]:
+def _missing_table(bins: list[dict[str, Any]]) -> list[str]:
     names = [name for name in COLUMNS if any(row.get(name) is not None for row in bins)]
     cells = [
-        [row["missing_columns"], f"{row['n_rows']:,}"]
+        ["–".join(map(str, dict.fromkeys(row["missing_columns"].values()))), f"{row['n_rows']:,}"]
         + ["" if row[name] is None else COLUMNS[name][1](row[name]) for name in names]
         for row in bins
     ]
-    header = ["Missing columns", "Rows", *(COLUMNS[name][0] or size_name for name in names)]
+    header = ["Missing columns", "Rows", *(COLUMNS[name][0] for name in names)]
     return table_lines(header, cells, right=range(1, len(header)))

@@ -17,7 +17,7 @@ from stablemiss.cli.errors import plain_errors, rows_of_file
 from stablemiss.cli.fit_report import collect_facts, render_facts
 from stablemiss.cli.formats import check_not_input, check_readable
 from stablemiss.cli.interrupts import interruption
-from stablemiss.cli.models import choose_method, params_file
+from stablemiss.cli.models import check_replaces_model, choose_method, params_file
 from stablemiss.cli.options import (
     TABLE_HELP,
     AsJson,
@@ -30,10 +30,13 @@ from stablemiss.cli.options import (
     Ignore,
     MethodName,
     MissingValue,
+    NoDateFeatures,
     Params,
+    Regress,
     Seed,
     Separator,
     Target,
+    choose_task,
     read_options,
 )
 from stablemiss.cli.training import Roles, read_training_rows
@@ -47,7 +50,8 @@ def fit(
     method: MethodName = None,
     budget: BudgetName = None,
     params: Params = None,
-    classify: Classify = None,
+    classify: Classify = False,
+    regress: Regress = False,
     ignore: Ignore = None,
     category: Category = None,
     groups: Annotated[
@@ -66,13 +70,7 @@ def fit(
             show_default=False,
         ),
     ] = None,
-    no_date_features: Annotated[
-        bool,
-        typer.Option(
-            "--no-date-features",
-            help="Do not turn dates into year, month, weekday and hour. Dates in text are then categories.",
-        ),
-    ] = False,
+    no_date_features: NoDateFeatures = False,
     seed: Seed = 0,
     all_columns: Annotated[
         bool, typer.Option("--all-columns", help="List all columns, even if there are many.")
@@ -93,10 +91,11 @@ def fit(
         check_readable(data, options.format)
         check_can_write(model)
         check_not_input("--model", model, {"the data": data, "--params": params_file(params)})
+        check_replaces_model(model)
         if groups is not None and time is not None:
             raise ValueError("Use --groups or --time to choose the validation rows, not both.")
         choice = choose_method(method, budget, params)
-        roles = Roles(target, classify, ignore or [], category or [], groups, time)
+        roles = Roles(target, choose_task(classify, regress), ignore or [], category or [], groups, time)
         rows = read_training_rows(data, roles, options)
 
         # Torch and scikit-learn take seconds to import, so the arguments are checked first.
@@ -118,16 +117,17 @@ def fit(
         seconds = monotonic() - start
         estimator.save(model)
         interruption.message = f"Interrupted; {model} was written."
-        facts = collect_facts(estimator, rows, choice, target)
+        facts = collect_facts(estimator, rows, choice, roles)
         facts |= {"seconds": round(seconds, 2), "model": str(model), "warnings": shown.shown}
         typer.echo(json.dumps(facts, indent=2) if as_json else render_facts(facts, all_columns))
 
 
 @contextmanager
 def ignore_suspicious_data() -> Iterator[None]:
-    """Context manager without the warning about columns, because the report at the end says the same."""
+    """Context manager without warnings about columns or many classes: the report at the end says the same."""
     from stablemiss import SuspiciousDataWarning
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The training table may contain mistakes", SuspiciousDataWarning)
+        warnings.filterwarnings("ignore", "The number of unique classes")
         yield

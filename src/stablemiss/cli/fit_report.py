@@ -6,10 +6,12 @@ import math
 import re
 import shlex
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from stablemiss.cli.dialect import Dialect
 from stablemiss.cli.models import MethodChoice
-from stablemiss.cli.training import TrainingRows
+from stablemiss.cli.training import Roles, TrainingRows
 from stablemiss.text import count
 
 if TYPE_CHECKING:
@@ -17,14 +19,12 @@ if TYPE_CHECKING:
 
 # Columns that are listed unless --all-columns is given.
 MAX_COLUMNS = 30
-# Words that --json uses → words of the text.
-KINDS = {"number": "number", "category": "category", "date": "date", "ignored": "not used"}
 
 Facts = dict[str, Any]
 
 
 def collect_facts(
-    estimator: MissingEstimator, rows: TrainingRows, choice: MethodChoice, target: str
+    estimator: MissingEstimator, rows: TrainingRows, choice: MethodChoice, roles: Roles
 ) -> Facts:
     """What a user wants to know about a fitted model, as data that JSON can hold.
 
@@ -36,8 +36,8 @@ def collect_facts(
         What it was fitted to.
     choice : MethodChoice
         The method.
-    target : str
-        Column that it predicts.
+    roles : Roles
+        What the columns are used for.
 
     See Also
     --------
@@ -48,8 +48,8 @@ def collect_facts(
     n_missing = sum(column.n_missing for column in used)
     scores = estimator.validation_scores_
     return {
-        "target": target,
-        "target_remarks": rows.remarks.of_column(target),
+        "target": roles.target,
+        "target_remarks": rows.remarks.of_column(roles.target),
         "task": "classification" if rows.classify else "regression",
         "method": choice.method,
         "params": choice.params or {},
@@ -59,8 +59,9 @@ def collect_facts(
         "missing_share": n_missing / (n_rows * max(len(used), 1)),
         "columns": [*_used_columns(estimator, rows), *_unused_columns(rows)],
         "validation": None if scores is None else {name: _finite(score) for name, score in scores.items()},
+        "validation_rows": None if scores is None else _validation_rows(estimator, rows, roles),
         "learns_from_all_rows": estimator.method_.trains_on_validation,
-        "dialect": rows.dialect.describe() if rows.dialect else "",
+        "dialect": asdict(rows.dialect) if rows.dialect else None,
     }
 
 
@@ -82,8 +83,8 @@ def render_facts(facts: Facts, all_columns: bool = False) -> str:
         lines.append(
             f"Dropped     {count(facts['n_rows_without_target'], 'row')} without {facts['target']!r}"
         )
-    if facts["dialect"]:
-        lines.append(f"File        {facts['dialect']}")
+    if facts["dialect"] and (dialect := Dialect(**facts["dialect"]).describe()):
+        lines.append(f"File        {dialect}")
     options = suggested_options(facts["columns"])
     if options:
         lines.append(f"Consider    {' '.join(options)}")
@@ -104,14 +105,15 @@ def validation_lines(facts: Facts) -> list[str]:
     Examples
     --------
     >>> scores = {"rmse": 123456.7, "rmse_constant": 367000.2, "r2": 0.887, "n_rows": 2594}
-    >>> validation_lines({"validation": scores, "task": "regression"})
-    ['RMSE 123,457 (always predicting the mean: 367,000), R² 0.887, on 2,594 rows held out']
+    >>> rows = {"chosen_by": "random"}
+    >>> validation_lines({"validation": scores, "validation_rows": rows, "task": "regression"})
+    ['RMSE 123,457 (always predicting the mean: 367,000), R² 0.887, on 2,594 rows held out (at random)']
     """
     scores = facts["validation"]
     if scores is None:
         reason = f", because {facts['method']} learns from all rows" if facts["learns_from_all_rows"] else ""
         return [f"not available{reason}; use: stablemiss evaluate {facts['model']} OTHER_ROWS"]
-    held_out = f"on {count(scores['n_rows'], 'row')} held out"
+    held_out = f"on {count(scores['n_rows'], 'row')} held out ({_show_choice(facts['validation_rows'])})"
     if facts["task"] == "regression":
         r2 = "" if scores["r2"] is None else f", R² {show_r2(scores['r2'])}"
         return [
@@ -223,6 +225,39 @@ def _headline(facts: Facts) -> str:
     )
 
 
+def _validation_rows(estimator: MissingEstimator, rows: TrainingRows, roles: Roles) -> Facts:
+    """How the validation rows were chosen."""
+    from stablemiss.estimators.validation import choose_validation_rows, read_row_labels
+    from stablemiss.seeding import to_rng
+
+    if not rows.split:
+        return {"chosen_by": "random"}
+    ((role, entries),) = rows.split.items()
+    labels = read_row_labels(entries, len(entries), role)
+    assert labels is not None
+    # As in `fit`, where it is the first use of the random state.
+    _, valid = choose_validation_rows(
+        rows.target,
+        estimator.validation_fraction,
+        to_rng(estimator.random_state),
+        groups=labels if role == "groups" else None,
+        time=labels if role == "time" else None,
+    )
+    if role == "groups":
+        n_groups = {"n_groups": len(set(labels.tolist())), "n_held_out": len(set(labels[valid].tolist()))}
+        return {"chosen_by": role, "column": roles.groups, **n_groups}
+    first = entries[valid[labels[valid].argmin()]]
+    if entries.dtype.kind == "M":
+        first = str(first.astype("datetime64[s]")).removesuffix("T00:00:00").replace("T", " ")
+    return {"chosen_by": role, "column": roles.time, "first": str(first)}
+
+
+def _show_choice(choice: Facts) -> str:
+    if choice["chosen_by"] == "groups":
+        return f"{choice['n_held_out']:,} of {choice['n_groups']:,} groups of {choice['column']!r}"
+    return f"{choice['column']!r} from {choice['first']}" if choice["chosen_by"] == "time" else "at random"
+
+
 def _used_columns(estimator: MissingEstimator, rows: TrainingRows) -> list[Facts]:
     return [
         {
@@ -266,7 +301,7 @@ def _column_lines(columns: list[Facts], n_rows: int, limit: int | None) -> list[
 
 def _show_kind(column: Facts) -> str:
     has_levels = column["read_as"] == "category" and column["n_levels"]
-    return KINDS[column["read_as"]] + (f", {count(column['n_levels'], 'level')}" if has_levels else "")
+    return column["read_as"] + (f", {count(column['n_levels'], 'level')}" if has_levels else "")
 
 
 def _finite(score: float) -> float | None:

@@ -81,15 +81,15 @@ def format_of(path: Path, default: Format | None = None) -> Format:
     )
 
 
-def check_readable(path: Path, default: Format | None = None) -> None:
+def check_readable(path: Path, given: Format | None = None) -> None:
     """Raise an error if `path` is not a table that can be read. Call it before slow imports.
 
     Parameters
     ----------
     path : Path
         File name, or "-" for standard input.
-    default : Format, default=None
-        As in `format_of`.
+    given : Format, default=None
+        Its format; None means that the extension shows it.
 
     See Also
     --------
@@ -100,7 +100,7 @@ def check_readable(path: Path, default: Format | None = None) -> None:
             raise ValueError(f"{path} is a folder; pass the name of a file.")
         if not path.exists():
             raise ValueError(f"There is no file {path}.")
-    _check_installed(format_of(path, default))
+    _check_installed(given or format_of(path))
 
 
 def check_writable(path: Path, default: Format | None, inputs: Mapping[str, Path | None]) -> None:
@@ -120,6 +120,11 @@ def check_writable(path: Path, default: Format | None, inputs: Mapping[str, Path
     check_readable : The check for an input file.
     """
     _check_installed(format_of(path, default))
+    if path.name.lower().endswith((".json", ".json.gz")):
+        raise ValueError(
+            f"--output {path} would contain JSON lines, one object per row, which is not valid JSON; choose "
+            "a name that ends in .jsonl."
+        )
     if path != STANDARD:
         check_can_write(path)
         check_not_input("--output", path, inputs)

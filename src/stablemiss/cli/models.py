@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 DEFAULT_METHOD = "anymask"
 BUDGETS = ("fast", "default", "best")
+# As in `stablemiss.estimators.archive`, which takes seconds to import.
+FILE_FORMAT = "stablemiss model"
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,29 @@ class MethodChoice:
         if self.method in own_classes:
             return getattr(estimators, own_classes[self.method])(**(self.params or {}), **parameters)
         return getattr(estimators, f"Missing{task}")(self.method, params=self.params, **parameters)
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file is a model, of any version."""
+    from safetensors import safe_open
+
+    # A pipe can be opened only once.
+    if not path.is_file():
+        return False
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return (file.metadata() or {}).get("format") == FILE_FORMAT
+    except Exception:  # The library for safetensors raises errors of many types.
+        return False
+
+
+def check_replaces_model(path: Path) -> None:
+    """Raise ValueError if writing a model to `path` would replace a file with other content."""
+    if path.is_file() and path.stat().st_size and not is_model(path):
+        raise ValueError(
+            f"--model {path} exists and is not a model, so it is not replaced. Choose another name or "
+            "delete it."
+        )
 
 
 def choose_method(method: str | None, budget: str | None, params: str | None) -> MethodChoice:

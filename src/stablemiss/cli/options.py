@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from stablemiss.cli.formats import Format
+from stablemiss.cli.models import is_model
 from stablemiss.cli.reading import ReadOptions
 
 TABLE_HELP = "CSV or JSON lines (may be gzipped), Parquet, Feather or Excel; - for standard input."
@@ -40,12 +41,11 @@ BudgetName = Annotated[
     ),
 ]
 Classify = Annotated[
-    bool | None,
-    typer.Option(
-        "--classify/--regress",
-        help="Classification or regression. Default: regression if the target is numeric.",
-        show_default=False,
-    ),
+    bool,
+    typer.Option("--classify", help="Classification. Default: regression if the target is numeric."),
+]
+Regress = Annotated[
+    bool, typer.Option("--regress", help="Regression, even if the target seems to consist of classes.")
 ]
 Ignore = Annotated[
     list[str] | None,
@@ -62,6 +62,13 @@ Category = Annotated[
         "be repeated.",
         metavar="COLUMN",
         show_default=False,
+    ),
+]
+NoDateFeatures = Annotated[
+    bool,
+    typer.Option(
+        "--no-date-features",
+        help="Do not turn dates into year, month, weekday and hour. Dates in text are then categories.",
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed.", min=0)]
@@ -97,7 +104,8 @@ FormatName = Annotated[
     Format | None,
     typer.Option(
         "--format",
-        help="Format of - and of files whose name does not show it. Default: csv.",
+        help="Format of the table. Default: that of its extension, csv for -. Also the format of an output "
+        "whose name does not show it.",
         rich_help_panel=READING,
         show_default=False,
     ),
@@ -129,7 +137,7 @@ def read_options(
     separator, decimal, encoding : str or None
         As in `ReadOptions`; the separator may be written as "tab".
     file_format : Format or None
-        Format of standard input and of files with an unknown extension.
+        Format of the table; None means that its extension shows it.
     missing_value : list of str or None
         Further entries that mean "missing".
 
@@ -151,9 +159,24 @@ def read_options(
     return ReadOptions(separator, decimal, encoding, file_format, tuple(missing_value or ()))
 
 
-def check_model_file(path: Path) -> None:
-    """Raise ValueError if there is no model file at `path`."""
+def choose_task(classify: bool, regress: bool) -> bool | None:
+    """Combine --classify and --regress: whether to classify, or None if the type of the target decides.
+
+    Examples
+    --------
+    >>> choose_task(False, True), choose_task(False, False)
+    (False, None)
+    """
+    if classify and regress:
+        raise ValueError("Use --classify or --regress, not both.")
+    return classify if classify or regress else None
+
+
+def check_model_file(path: Path, data: Path) -> None:
+    """Raise ValueError if there is no model file at `path`, or if it is the table and `data` the model."""
     if not path.is_file():
         raise ValueError(
             f"There is no model file {path}; create one with: stablemiss fit DATA --target COLUMN."
         )
+    if is_model(data) and not is_model(path):
+        raise ValueError(f"{data} is a model and {path} is not: the model comes first, then the table.")

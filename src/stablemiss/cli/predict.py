@@ -100,8 +100,9 @@ def predict(
         bool,
         typer.Option(
             "--explain",
-            help="Also write the expected error of each prediction, and the missing column whose value would "
-            "reduce it most. Only for models fitted with anymask.",
+            help="Also write the expected error of each prediction (the root mean square for rows like it, "
+            "not a bound; for classes, the Brier score), and the missing column whose value would reduce it "
+            "most. Only for models fitted with anymask.",
         ),
     ] = False,
     probabilities: Annotated[
@@ -133,7 +134,7 @@ def predict(
     """
     with plain_errors() as warnings:
         options = read_options(separator, decimal, encoding, file_format, missing_value)
-        check_model_file(model)
+        check_model_file(model, data)
         check_readable(data, options.format)
         check_writable(output, options.format, {"the data": data, "the model": model})
         from stablemiss.cli.new_rows import open_new_rows

@@ -38,7 +38,7 @@ class ReadOptions:
     separator, decimal, encoding : str, default=None
         As in `Dialect`.
     format : Format, default=None
-        Format of standard input and of files with an unknown extension.
+        Format of the file, whatever its extension is. None means that the extension shows it.
     missing_values : tuple of str, default=()
         Further entries that mean "missing".
     usual_decimal : str, default=None
@@ -134,7 +134,7 @@ def open_table(path: Path, options: ReadOptions, *, whole: bool = False) -> Iter
     check_readable(path, options.format)
     import pyarrow
 
-    name, file_format = show_path(path), format_of(path, options.format)
+    name, file_format = show_path(path), options.format or format_of(path)
     try:
         if file_format in (Format.csv, Format.jsonl):
             with _open_text(path) as stream:
@@ -252,7 +252,7 @@ def _seekable(path: Path) -> Iterator[Path]:
     if path.is_file():
         yield path
         return
-    with tempfile.NamedTemporaryFile(suffix=".xlsx") as copy:
+    with tempfile.NamedTemporaryFile() as copy:
         with ExitStack() as stack:
             shutil.copyfileobj(
                 sys.stdin.buffer if path == STANDARD else stack.enter_context(path.open("rb")), copy

@@ -77,9 +77,10 @@ def excel_batches(path: Path, name: str, batch_rows: BatchRows | None) -> Iterat
     """
     from openpyxl import load_workbook
 
-    # Formulas are read as their last computed values.
-    workbook = load_workbook(path, read_only=True, data_only=True)
-    try:
+    # The open file instead of its name, because openpyxl refuses other extensions.
+    with path.open("rb") as file:
+        # Formulas are read as their last computed values.
+        workbook = load_workbook(file, read_only=True, data_only=True)
         if len(workbook.sheetnames) > 1:
             warnings.warn(
                 f"{name} has {len(workbook.sheetnames)} sheets; only the first, {workbook.sheetnames[0]!r}, "
@@ -103,8 +104,6 @@ def excel_batches(path: Path, name: str, batch_rows: BatchRows | None) -> Iterat
         n_rows = None if batch_rows is None else batch_rows(n_columns)
         while batch := list(islice(filled, n_rows)):
             yield _to_table(columns, [list(cells) for cells in zip(*batch, strict=True)], name)
-    finally:
-        workbook.close()
 
 
 def _json_records(stream: BinaryIO, name: str) -> Iterator[Record]:

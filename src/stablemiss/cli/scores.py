@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from stablemiss.estimators.base import MissingEstimator
 
 # Numbers of missing columns at which a row of the table begins.
-BIN_STARTS = (0, 1, 2, 3, 6, 11, 21, 51)
-# Bins with fewer rows are combined with the next one.
+BIN_STARTS = (*range(12), 21, 51)
+# Adjacent bins that both have fewer rows are combined.
 MIN_BIN_ROWS = 20
 # A probability of zero would make the log loss infinite.
 MIN_PROBABILITY = np.finfo(np.float64).eps
@@ -26,6 +26,9 @@ class Scores(ABC):
     --------
     make_scores : Creates the scores for a model.
     """
+
+    # Name of the mean width of intervals, or of the mean size of sets.
+    _size_name: str
 
     def __init__(self) -> None:
         # Number of missing columns → sums over these rows.
@@ -77,23 +80,26 @@ class Scores(ABC):
         return int(sum(sums[0] for sums in self._sums.values()))
 
     def by_missing(self) -> list[dict[str, Any]]:
-        """Errors by number of missing columns, for example of the rows with 3–5 of them."""
+        """Errors by number of missing columns, for example of the rows with 11 to 20 of them."""
         bins: list[tuple[list[int], Floats]] = []
         for start, stop in zip(BIN_STARTS, (*BIN_STARTS[1:], np.inf), strict=True):
             counts = [count for count in sorted(self._sums) if start <= count < stop]
             if not counts:
                 continue
             sums = np.sum([self._sums[count] for count in counts], axis=0)
-            if bins and min(bins[-1][1][0], sums[0]) < MIN_BIN_ROWS:
+            if bins and max(bins[-1][1][0], sums[0]) < MIN_BIN_ROWS:
                 earlier, earlier_sums = bins.pop()
                 counts, sums = earlier + counts, earlier_sums + sums
             bins.append((counts, sums))
-        return [{"missing_columns": _show_range(counts)} | self._scores(sums) for counts, sums in bins]
+        return [
+            {"missing_columns": {"from": counts[0], "to": counts[-1]}} | self._scores(sums)
+            for counts, sums in bins
+        ]
 
     def _scores(self, sums: Floats) -> dict[str, Any]:
         means = sums / sums[0]
         covered, size = (None if np.isnan(mean) else float(mean) for mean in means[1:3])
-        shared = {"n_rows": int(sums[0]), "coverage": covered, "mean_size": size}
+        shared = {"n_rows": int(sums[0]), "coverage": covered, self._size_name: size}
         return shared | self._errors(means[3:], int(sums[0]))
 
     @abstractmethod
@@ -108,11 +114,12 @@ class Scores(ABC):
 class RegressionScores(Scores):
     """RMSE, mean absolute error and R² of predicted numbers.
 
+    They are compared with always predicting the mean of the rows that are evaluated.
+
     Parameters
     ----------
     mean, scale : float
-        Mean and standard deviation of the training target. Always predicting this mean is what the model is
-        compared with.
+        Mean and standard deviation of the training target, for accurate sums.
 
     Examples
     --------
@@ -121,6 +128,8 @@ class RegressionScores(Scores):
     >>> {name: scores.overall()[name] for name in ("rmse", "mae", "r2")}
     {'rmse': 1.0, 'mae': 1.0, 'r2': 0.0}
     """
+
+    _size_name = "mean_width"
 
     def __init__(self, mean: float, scale: float):
         super().__init__()
@@ -138,7 +147,7 @@ class RegressionScores(Scores):
             "rmse": self._scale * squared**0.5,
             "mae": self._scale * absolute,
             "r2": 1 - squared / variance if n_rows > 1 and variance > 1e-12 else None,
-            "rmse_constant": self._scale * target_squared**0.5,
+            "rmse_constant": self._scale * max(variance, 0.0) ** 0.5,
         }
 
 
@@ -154,6 +163,8 @@ class ClassificationScores(Scores):
     >>> scores.overall()["brier"]
     0.25
     """
+
+    _size_name = "mean_size"
 
     def _row_sums(self, target: Floats, output: Floats) -> Floats:
         position = target.astype(int)
@@ -183,7 +194,3 @@ def make_scores(estimator: MissingEstimator) -> Scores:
     if isinstance(task, Regression):
         return RegressionScores(float(task.mean[0]), float(task.scale[0]))
     return ClassificationScores()
-
-
-def _show_range(counts: list[int]) -> str:
-    return str(counts[0]) if len(counts) == 1 else f"{counts[0]}–{counts[-1]}"

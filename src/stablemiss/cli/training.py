@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # A numeric target with at most this many different values, all whole, may consist of classes.
 MAX_CLASS_VALUES = 10
+# A target with more classes than this, and than a third of the rows, is refused: a fit would take very long.
+MAX_CLASSES = 100
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ def text_rules(path: Path, options: ReadOptions, dialect: Dialect | None) -> Tex
         How a CSV file is written.
     """
     # Cells of an Excel sheet are filled in by hand like those of a CSV file.
-    has_markers = format_of(path, options.format) in (Format.csv, Format.excel)
+    has_markers = (options.format or format_of(path)) in (Format.csv, Format.excel)
     return TextRules(
         show_path(path),
         dialect.decimal if dialect else ".",
@@ -149,7 +151,10 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
     features = roles.features(table.column_names)
     if not features:
         raise ValueError(f"{rules.name} has no columns left to predict {roles.target!r} from.")
-    table, remarks = infer_types(table.select(used), rules, roles.category, roles.target, roles.classify)
+    text = table.select(used)
+    table, remarks = infer_types(text, rules, roles.category, roles.target, roles.classify)
+    if dialect is not None and dialect.decimal == "." and options.decimal is None:
+        remark_on_commas(text, table, remarks)
     n_rows = table.num_rows
     table, numbers = drop_missing_target(table, roles.target, rules.name)
     has_numbers, target = to_target(table.column(roles.target), roles.target, rules.name)
@@ -159,14 +164,16 @@ def read_training_rows(path: Path, roles: Roles, options: ReadOptions) -> Traini
             f"Column {roles.target!r} in {rules.name} is not numeric, so regression is not possible; use "
             "--classify."
         )
+    if classify:
+        check_classes(target, roles.target, rules.name)
     remark_on_target(target, roles, classify, remarks)
     unused = dict.fromkeys(roles.ignore, "--ignore")
     split = {}
+    for role, name in (("groups", roles.groups), ("time", roles.time)):
+        if name is not None:
+            split[role] = to_row_labels(table.column(name), f"{name!r} (--{role}) in {rules.name}", numbers)
     if roles.groups is not None:
         unused[roles.groups] = "--groups"
-        split["groups"] = table.column(roles.groups).to_numpy()
-    if roles.time is not None:
-        split["time"] = table.column(roles.time).to_numpy()
     return TrainingRows(
         table.select(features),
         target,
@@ -232,6 +239,82 @@ def to_target(column: pyarrow.ChunkedArray, name: str, path: str) -> tuple[bool,
     if types.is_decimal(column.type):
         column = column.cast("float64")
     return is_numeric(column), numpy.asarray(column.to_pylist())
+
+
+def to_row_labels(column: pyarrow.ChunkedArray, name: str, numbers: NDArray[Any]) -> NDArray[Any]:
+    """Groups or times of the rows as an array; raises ValueError if some are missing.
+
+    Parameters
+    ----------
+    column : ChunkedArray
+        One entry per row.
+    name : str
+        The column for error messages.
+    numbers : (n,)
+        Number of each row in the file.
+    """
+    from pyarrow import types
+
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    is_missing = column.is_null(nan_is_null=True).to_numpy()
+    if is_missing.any():
+        raise ValueError(
+            f"Column {name} is missing in {is_missing.sum():,} of {len(numbers):,} rows, first in row "
+            f"{show_row(numbers[is_missing.argmax()])}, so these rows cannot be assigned to training or "
+            "validation. Fill in the entries or remove the rows."
+        )
+    return column.to_numpy()
+
+
+def remark_on_commas(text: pyarrow.Table, table: pyarrow.Table, remarks: Remarks) -> None:
+    """Add a remark on columns whose commas may be decimal marks: all numbers of the file are like 1,234.
+
+    Parameters
+    ----------
+    text, table : pyarrow.Table
+        The columns of a CSV file, and what they were read as.
+    remarks : Remarks
+        Receives the remarks.
+    """
+    from pyarrow import compute
+
+    with_commas = []
+    for name in text.column_names:
+        if is_numeric(table.column(name)):
+            entries = text.column(name).filter(compute.is_valid(table.column(name)))
+            if compute.any(compute.match_substring_regex(entries, r"\.|,.*,")).as_py():
+                return
+            if compute.any(compute.match_substring(entries, ",")).as_py():
+                with_commas.append(name)
+    for name in with_commas:
+        remarks.add(name, "commas read as thousands separators; if they are decimal marks, use --decimal ,")
+
+
+def check_classes(target: NDArray[Any], name: str, path: str) -> None:
+    """Raise ValueError if the target consists of fractions, or has too many classes, such as an identifier.
+
+    Parameters
+    ----------
+    target : (n,)
+        Labels.
+    name : str
+        Name of the column.
+    path : str
+        Name of the file for error messages.
+    """
+    if target.dtype.kind == "f" and (is_fraction := target % 1 != 0).any():
+        raise ValueError(
+            f"Column {name!r} in {path} contains numbers such as {target[is_fraction][0]}, which cannot be "
+            f"classes. Omit --classify for regression, or use --category {name!r} if they are labels."
+        )
+    n_classes = len(set(target.tolist()))
+    if n_classes > max(MAX_CLASSES, len(target) // 3):
+        raise ValueError(
+            f"Column {name!r} in {path} has {n_classes:,} different entries in {len(target):,} rows, such as "
+            f"{target.tolist()[0]!r}, which are too many classes. If they are numbers, check how they are "
+            "written (units, --decimal) and omit --classify and --category; otherwise choose another target."
+        )
 
 
 def remark_on_target(target: NDArray[Any], roles: Roles, classify: bool, remarks: Remarks) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import shlex
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stablemiss.cli.errors import plain_errors, rows_of_file
+from stablemiss.cli.fit import fit, ignore_suspicious_data
 from stablemiss.cli.formats import check_not_input, check_readable
 from stablemiss.cli.interrupts import interruption
 from stablemiss.cli.models import choose_method, params_file
 from stablemiss.cli.options import (
     TABLE_HELP,
+    AsJson,
     BudgetName,
     Category,
     Classify,
@@ -24,14 +29,18 @@ from stablemiss.cli.options import (
     Ignore,
     MethodName,
     MissingValue,
+    NoDateFeatures,
     Params,
+    Regress,
     Seed,
     Separator,
     Target,
+    choose_task,
     read_options,
 )
 from stablemiss.cli.training import Roles, read_training_rows
 from stablemiss.progress import terminal_progress
+from stablemiss.text import count
 from stablemiss.writing import atomic_write, check_can_write
 
 if TYPE_CHECKING:
@@ -42,6 +51,7 @@ N_SHOWN = 5
 
 
 def tune(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(help=f"Training table: {TABLE_HELP}")],
     target: Target,
     method: MethodName = None,
@@ -63,22 +73,28 @@ def tune(
         ),
     ] = Path("params.json"),
     params: Params = None,
-    classify: Classify = None,
+    classify: Classify = False,
+    regress: Regress = False,
     ignore: Ignore = None,
     category: Category = None,
+    no_date_features: NoDateFeatures = False,
     jobs: Annotated[int, typer.Option(help="Number of parallel trials; -1 for one per core.")] = 1,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds after which no further trial starts.", show_default=False)
     ] = None,
     seed: Seed = 0,
+    as_json: AsJson = False,
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
     file_format: FormatName = None,
     missing_value: MissingValue = None,
 ) -> None:
-    """Search for the hyper-parameters of a method with the lowest loss on validation rows."""
-    with plain_errors():
+    """Search for the hyper-parameters of a method with the lowest loss on validation rows.
+
+    Validation rows are chosen at random; --groups and --time of `stablemiss fit` are not available.
+    """
+    with plain_errors() as shown:
         options = read_options(separator, decimal, encoding, file_format, missing_value)
         check_readable(data, options.format)
         check_can_write(output)
@@ -86,7 +102,9 @@ def tune(
             "--output", output, {"the data": data, "--params": params_file(params), "--study": study}
         )
         choice = choose_method(method, budget, params)
-        rows = read_training_rows(data, Roles(target, classify, ignore or [], category or []), options)
+        rows = read_training_rows(
+            data, Roles(target, choose_task(classify, regress), ignore or [], category or []), options
+        )
 
         from stablemiss.estimators import MissingClassifier, MissingRegressor, OutOfRangeWarning
         from stablemiss.tuning import tune as search
@@ -96,11 +114,13 @@ def tune(
             interruption.message = (
                 f"Interrupted; finished trials are in {study}. Run the command again to continue."
             )
-        with warnings.catch_warnings(), rows_of_file(lambda row: rows.numbers[row]):
+        with ignore_suspicious_data(), rows_of_file(lambda row: rows.numbers[row]):
             # Every trial would warn about the same validation rows.
             warnings.simplefilter("ignore", OutOfRangeWarning)
             tuned = search(
-                estimator_class(method=choice.method, params=choice.params),
+                estimator_class(
+                    method=choice.method, params=choice.params, date_features=not no_date_features
+                ),
                 rows.features,
                 rows.target,
                 n_trials=trials,
@@ -113,14 +133,44 @@ def tune(
         loss = "log loss" if rows.classify else "RMSE in standard deviations of the target"
         n_different = len({json.dumps(trial.params) for trial in tuned.trials})
         different = f" ({n_different} different ones)" if n_different < len(tuned.trials) else ""
-        typer.echo(f"{len(tuned.trials)} trials of {choice.method}{different}, by {loss} on validation rows:")
+        best = {"method": choice.method, "params": tuned.params}
+        with atomic_write(output) as unfinished:
+            unfinished.write_text(json.dumps(best, indent=2) + "\n")
+        if as_json:
+            trials_facts = [asdict(trial) for trial in tuned.trials]
+            facts = {"target": target, **best, "metric": loss, "loss": tuned.loss, "trials": trials_facts}
+            facts |= {"output": str(output), "fit": fit_command(context, output), "warnings": shown.shown}
+            typer.echo(json.dumps(facts, indent=2))
+            return
+        n_trials = count(len(tuned.trials), "trial")
+        typer.echo(f"{n_trials} of {choice.method}{different}, by {loss} on validation rows:")
         for line in trial_lines(tuned.trials):
             typer.echo(line)
-        with atomic_write(output) as unfinished:
-            best = {"method": choice.method, "params": tuned.params}
-            unfinished.write_text(json.dumps(best, indent=2) + "\n")
         typer.echo(f"Method and parameters: {output}")
-        typer.echo(f"To fit with them: stablemiss fit {data} --target {target} --params {output}")
+        typer.echo(f"To fit with them: {fit_command(context, output)}")
+
+
+def fit_command(context: typer.Context, params: Path) -> str:
+    """The command that fits with the result of a search: all options of `tune` that `fit` has too.
+
+    Parameters
+    ----------
+    context : typer.Context
+        Arguments of `tune`.
+    params : Path
+        File with the method and its hyper-parameters.
+    """
+    words = ["stablemiss", "fit"]
+    # The file also names the method.
+    shared = inspect.signature(fit).parameters.keys() - {"method", "budget", "params", "as_json"}
+    for option in context.command.params:
+        value = context.params.get(option.name or "")
+        if option.name not in shared or not value:
+            continue
+        for entry in value if isinstance(value, list | tuple) else [value]:
+            flag = [option.opts[0]] if option.opts[0].startswith("--") else []
+            words += flag if value is True else [*flag, str(entry)]
+    return shlex.join([*words, "--params", str(params)])
 
 
 def trial_lines(trials: list[Trial]) -> list[str]:

@@ -143,6 +143,11 @@ def _csv_entries(column: pyarrow.ChunkedArray, separator: str, decimal: str) -> 
     text = column.cast(pyarrow.string())
     if decimal == "," and types.is_floating(column.type):
         text = compute.replace_substring(text, ".", ",")
+    if types.is_timestamp(column.type):
+        # Without fractions of seconds that are zero, and without the time if it is always midnight.
+        text = compute.replace_substring_regex(text, r"\.0+(Z|[+-]\d+)?$", r"\1")
+        if compute.all(compute.match_substring_regex(text, " 00:00:00$")).as_py():
+            text = compute.replace_substring(text, " 00:00:00", "")
     needs_quotes = compute.match_substring_regex(text, f'[{re.escape(separator)}"\r\n]')
     if not compute.any(needs_quotes).as_py():
         return text

@@ -216,7 +216,10 @@ def tune(
         "space": repr(space),
         "fixed parameters": repr(
             {name: to_tuples(value) for name, value in all_params.items() if name not in space}
-            | {name: getattr(estimator, name) for name in ("validation_fraction", "max_one_hot")}
+            | {
+                name: getattr(estimator, name)
+                for name in ("validation_fraction", "max_one_hot", "date_features")
+            }
         ),
         "first trial": repr(initial),
         "random_state": str(random_state),
