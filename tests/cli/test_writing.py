@@ -4,6 +4,7 @@ import re
 import sys
 from datetime import UTC, date, datetime
 
+import numpy as np
 import pyarrow
 import pytest
 
@@ -126,6 +127,14 @@ def test_types_that_change_between_batches_are_converted_or_raise(tmp_path):
     assert read_table(tmp_path / "a.parquet")[0].to_pydict() == {"x": [1.5, 2.0]}
     with pytest.raises(ValueError, match=r"Column 'x' has another type.*\.csv"):
         write_all(tmp_path / "b.parquet", first, pyarrow.table({"x": ["words"]}))
+
+
+@pytest.mark.parametrize("entry", ["ring\x07", np.datetime64("12000-01-01", "s")])
+def test_entries_that_a_sheet_cannot_store_raise(tmp_path, entry):
+    table = pyarrow.table({"x": pyarrow.array([entry])})
+    with pytest.raises(ValueError, match=r"control characters nor dates .* Write a \.csv"):
+        write_all(tmp_path / "a.xlsx", table)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_sheet_with_too_many_rows_raises(tmp_path, monkeypatch):

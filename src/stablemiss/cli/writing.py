@@ -202,6 +202,7 @@ def _write_jsonl(stream: BinaryIO) -> Iterator[Write]:
 @contextmanager
 def _write_excel(stream: BinaryIO) -> Iterator[Write]:
     from openpyxl import Workbook
+    from openpyxl.utils.exceptions import IllegalCharacterError
 
     workbook = Workbook(write_only=True)
     sheet = workbook.create_sheet("predictions")
@@ -216,8 +217,14 @@ def _write_excel(stream: BinaryIO) -> Iterator[Write]:
             raise ValueError(
                 f"An Excel sheet has at most {MAX_EXCEL_ROWS:,} rows; write a .csv or .parquet file instead."
             )
-        for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            sheet.append(row)
+        try:
+            for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                sheet.append(row)
+        except (IllegalCharacterError, OverflowError) as error:
+            raise ValueError(
+                "An Excel sheet can store neither control characters nor dates beyond the year 9999, but the "
+                f"table contains such an entry ({str(error)[:60]!r}). Write a .csv or .parquet file instead."
+            ) from error
 
     try:
         yield write
