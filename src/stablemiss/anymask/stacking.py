@@ -151,7 +151,7 @@ def keep_constant(member_weights: Floats, n_rows: int) -> Floats:
     member_weights : (2, n_members, k)
         From `learn_member_weights`. The constant must be the first member.
     n_rows : int
-        Number of held-out rows from which the weights were learnt.
+        Number of held-out rows to which the weights were fitted.
 
     Examples
     --------

@@ -140,7 +140,7 @@ def detect_decimal(lines: list[str], separator: str, usual: str | None = None) -
     >>> detect_decimal(["a;b", "1.234;5"], ";"), detect_decimal(["a;b", "1.234;5"], ";", usual=",")
     ('.', ',')
     """
-    votes: Counter[str] = Counter()
+    n_showing: Counter[str] = Counter()  # decimal mark → number of columns that show it
     has_comma = False
     columns = list(zip(*_regular_rows(lines, separator), strict=True))
     for column in columns:
@@ -151,11 +151,11 @@ def detect_decimal(lines: list[str], separator: str, usual: str | None = None) -
         if max(share.values()) < MIN_NUMERIC_SHARE:
             continue
         if share["."] != share[","]:
-            votes[max(share, key=lambda mark: share[mark])] += 1
+            n_showing[max(share, key=lambda mark: share[mark])] += 1
         else:
             has_comma |= any("," in cell for cell in cells)
-    if votes["."] != votes[","]:
-        return "." if votes["."] > votes[","] else ","
+    if n_showing["."] != n_showing[","]:
+        return "." if n_showing["."] > n_showing[","] else ","
     # Numbers with a decimal comma would be in quotes in a comma-separated file.
     if usual is not None and (has_comma or separator != "," or len(columns) == 1):
         return usual

@@ -49,8 +49,8 @@ class TableEncoder:
     columns of a one-hot encoding. Missing values are filled with zero, which then means "average". A column
     that was constant in training is always encoded as zero, because the effect of other values is unknown; if
     it was never missing either, it never counts as missing. A column that was never observed in training
-    counts as missing in new rows too. New numbers far outside the
-    range of the training rows are clipped near it, count as missing, or raise an error; see `transform`.
+    counts as missing in new rows too. New numbers far outside the range of the training rows are clipped near
+    it, count as missing, or raise an error; see `transform`.
 
     A column of dates, or of text in which every entry is a date (see `DateFormat`), becomes up to eleven
     columns: the decimal year, the month, the day of the year, the weekday (0 = Monday) and the decimal hour

@@ -68,7 +68,43 @@ class _Uncertainty(MissingEstimator):
             for position in (() if declared is None else declared)
         }
 
-    def _explain_missing(self, X: Any) -> Any:
+    @available_if(uses_anymask)
+    def explain_missing(self, X: Any) -> Any:
+        """For each row, the expected error and the missing column that would reduce it most.
+
+        Errors of a regressor are RMSEs over all outputs, in the target's units. For many rows, the expected
+        RMSE is the root of the mean of the squares of "error". Errors of a classifier are Brier scores,
+        summed over the classes: 0 for a certain and correct prediction, 2 for a certain and wrong one.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `predict`.
+
+        Returns
+        -------
+        data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
+        and lists in the first of these libraries that is installed
+            "error": expected error of the prediction. If values are far outside the range in training, at
+            least that of the row without them.
+            "error_low", "error_high": 90% interval of the RMSE, or the mean Brier score, of many rows (not of
+            the error of one row, see `predict_interval`). It is wide if there were few validation rows or if
+            the errors have a heavy tail, and too narrow with fewer than about 100 validation rows of a
+            heavy-tailed target.
+            "error_if_complete": the same if nothing were missing.
+            "most_informative_missing": the missing column whose value would reduce the error most, by name
+            (by position for tables without names); None if nothing is missing, or no value would help.
+            "error_if_it_were_observed": expected error if only that column were observed in addition.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import AnyMaskRegressor
+        >>> X = np.random.default_rng(0).normal(size=(300, 3))
+        >>> model = AnyMaskRegressor(budget="fast", random_state=0).fit(X, 2 * X[:, 0] + X[:, 1])
+        >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["most_informative_missing"].tolist()
+        [0, 1]
+        """
         encoded = self._encode(X)
         task, groups = self.task_, self.encoder_.groups
         # Squared errors are averaged over numeric targets in their units, and summed over classes.
@@ -158,41 +194,6 @@ class PredictionIntervals(_Uncertainty):
         decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
         return np.stack(decoded, axis=-1)
 
-    @available_if(uses_anymask)
-    def explain_missing(self, X: Any) -> Any:
-        """For each row, the expected error and the missing column that would reduce it most.
-
-        Parameters
-        ----------
-        X : table (n, n_features)
-            As in `predict`.
-
-        Returns
-        -------
-        data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
-        and lists in the first of these libraries that is installed
-            "error": expected RMSE of the prediction (over all outputs, in the target's units). For many rows,
-            the expected RMSE is the root of the mean of the squares of this column. If values are far outside
-            the range in training, at least that of the row without them.
-            "error_low", "error_high": 90% interval of that RMSE for many rows (not of the error of one row,
-            see `predict_interval`). It is wide if there were few validation rows or if the errors have a
-            heavy tail, and too narrow with fewer than about 100 validation rows of a heavy-tailed target.
-            "error_if_complete": the same if nothing were missing.
-            "most_informative_missing": the missing column whose value would reduce the error most, by name
-            (by position for tables without names); None if nothing is missing, or no value would help.
-            "error_if_it_were_observed": expected RMSE if only that column were observed in addition.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from stablemiss import AnyMaskRegressor
-        >>> X = np.random.default_rng(0).normal(size=(300, 3))
-        >>> model = AnyMaskRegressor(budget="fast", random_state=0).fit(X, 2 * X[:, 0] + X[:, 1])
-        >>> model.explain_missing([[None, None, 0.0], [1.0, None, 0.0]])["most_informative_missing"].tolist()
-        [0, 1]
-        """
-        return self._explain_missing(X)
-
 
 class PredictionSets(_Uncertainty):
     """Methods of classifiers whose method is AnyMask."""
@@ -234,28 +235,3 @@ class PredictionSets(_Uncertainty):
         if len(rows):
             sets[rows] |= self.predictor_.predict_set(values, mask, self.task_, coverage)
         return sets
-
-    @available_if(uses_anymask)
-    def explain_missing(self, X: Any) -> Any:
-        """For each row, the expected error and the missing column that would reduce it most.
-
-        Errors are Brier scores, summed over the classes: 0 for a certain and correct prediction, 2 for a
-        certain and wrong one.
-
-        Parameters
-        ----------
-        X : table (n, n_features)
-            As in `predict`.
-
-        Returns
-        -------
-        data frame of n rows, in the library of X (pandas, with the index of X; polars; pyarrow), for arrays
-        and lists in the first of these libraries that is installed
-            "error": expected Brier score of the probabilities.
-            "error_low", "error_high": 90% interval of the mean Brier score of many rows.
-            "error_if_complete": the same if nothing were missing.
-            "most_informative_missing": the missing column whose value would reduce the error most, by name
-            (by position for tables without names); None if nothing is missing, or no value would help.
-            "error_if_it_were_observed": expected Brier score if only that column were observed in addition.
-        """
-        return self._explain_missing(X)
