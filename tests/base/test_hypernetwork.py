@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stablemiss.base.hypernetwork import HypernetworkPredictor
 from stablemiss.data import MaskedData
+from stablemiss.decorrelation import Weighting
 from stablemiss.methods.stablemiss import DECORRELATION_TERMS, StableMiss
 from stablemiss.methods.stablemiss_plus import StableMissPlus
 from stablemiss.progress import NullProgress
@@ -104,3 +106,71 @@ def test_dependence_within_a_group_is_ignored():
         train, valid = data.rows(np.arange(1600)), data.rows(np.arange(1600, 2000))
         spread[name] = method.fit(train, valid, task, to_rng(0), NullProgress()).weighting.weight.std()
     assert spread["grouped"] < 1e-6 < 0.1 < spread["separate"]
+
+
+# Weights that differ clearly: nearly without penalty, and so large a penalty that all weights are equal.
+GAMMAS = (0.1, 5.0, 1e9)
+
+
+@pytest.mark.parametrize("gammas", [GAMMAS, GAMMAS[::-1]], ids=["rising", "falling"])
+@pytest.mark.parametrize(
+    ("patience", "loss"),
+    [
+        (8, lambda history: min(history.scores)),
+        # Without early stopping no validation row has an influence, so the training loss decides.
+        (None, lambda history: history.losses[-1][0]),
+    ],
+    ids=["early stopping", "all epochs"],
+)
+def test_of_several_penalties_the_one_with_the_lowest_loss_is_kept(patience, loss, gammas):
+    """Predictions are those of the best of the separate fits."""
+    values, mask, y = draw(0, n=200)
+    settings = {**QUICK, "decorrelate": "full", "form": "paper", "patience": patience}
+    fits = [fit(StableMiss(gamma=gamma, **settings), values, mask, y) for gamma in gammas]
+    losses = [loss(one.history[0]) for one in fits]
+    assert len(set(losses)) == len(gammas)  # otherwise the test would be vacuous
+    best = fits[np.argmin(losses)]
+    chosen = fit(StableMiss(gamma=gammas, **settings), values, mask, y)
+    assert chosen.weighting.gamma == best.weighting.gamma
+    np.testing.assert_array_equal(chosen.weighting.weight, best.weighting.weight)
+    np.testing.assert_array_equal(chosen.predict(values, mask), best.predict(values, mask))
+
+
+class TwoCandidates(StableMiss):
+    """Equal weights, and weights of those rows alone whose target is zero."""
+
+    def learn_row_weights(self, train, rng, progress):
+        weight = np.where(train.target[:, 0] == 0, 1.0, 1e-6)
+        weight /= weight.mean()
+        return [
+            None,
+            Weighting(weight, effective_rows=1.0, gamma=0.0, critical_gamma=1.0, before={}, after={}),
+        ]
+
+
+@pytest.mark.parametrize(("patience", "has_weights"), [(8, False), (None, True)])
+def test_weights_with_a_low_training_loss_and_a_high_validation_loss(patience, has_weights):
+    """Half of the rows have the target zero, whatever their columns: they are fitted easily, and it does not
+    help to predict the others."""
+    values, mask, _ = draw(0, d=2)
+    y = np.where(np.arange(len(values)) % 2 == 0, 0.0, 10 + values.sum(axis=1))
+    task = Regression(np.zeros(1), np.ones(1), single=True)
+    method = TwoCandidates(hidden=8, max_epochs=20, learning_rate=1e-2, patience=patience)
+    predictor = fit(method, values, mask, y, task=task)
+    assert (predictor.weighting is not None) == has_weights
+
+
+@pytest.mark.parametrize("method", [StableMiss(decorrelate="full", **QUICK), StableMissPlus(**QUICK)])
+def test_the_effective_share_belongs_to_the_weights_of_the_training_rows(method):
+    values, mask, y = draw(0)
+    weight = np.where(np.arange(len(y)) % 3 == 0, 3.0, 1.0)
+    predictor = fit(method, values, mask, y, weight)
+    fitted = predictor.weighting.weight
+    assert predictor.effective_share == pytest.approx(fitted.sum() ** 2 / (240 * (fitted**2).sum()))
+    assert 0 < predictor.effective_share < 0.99
+    loaded = HypernetworkPredictor.from_state(predictor.state(), values.shape[1], Regression.of(y))
+    assert loaded.effective_share is None
+
+
+def test_without_weights_there_is_no_effective_share():
+    assert fit(StableMiss(**QUICK), *draw(0)).effective_share is None

@@ -5,6 +5,8 @@ import pytest
 
 from stablemiss.base.linear import LinearPredictor, design, join, regress
 from stablemiss.data import MaskedData
+from stablemiss.methods import DWR, OLS, SRDO
+from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
 
@@ -59,3 +61,26 @@ def test_fitted_weights_are_not_part_of_the_archive():
     """They belong to the training rows, which are not archived either."""
     predictor = LinearPredictor(np.zeros(1), np.ones((1, 1)), np.zeros(1), use_mask=False, weight=np.ones(9))
     assert LinearPredictor.from_state(predictor.state(), 1, Regression.of(np.zeros(2))).weight is None
+
+
+@pytest.mark.parametrize("method", [DWR(), SRDO("logistic")], ids=lambda method: method.name)
+def test_the_effective_share_is_that_of_the_fitted_weights(method):
+    rng = to_rng(0)
+    values = rng.normal(size=(200, 3)) + rng.normal(size=(200, 1))
+    data = MaskedData.of(values, np.ones_like(values), values[:, :1])
+    task = Regression.of(values[:, 0])
+    predictor = method.fit(
+        data.rows(np.arange(150)), data.rows(np.arange(150, 200)), task, rng, NullProgress()
+    )
+    weight = predictor.weight
+    # The validation rows are training rows too.
+    assert predictor.effective_share == pytest.approx(sum(weight) ** 2 / (200 * sum(weight**2)))
+    assert 0.1 < predictor.effective_share < 0.99
+    assert LinearPredictor.from_state(predictor.state(), 3, task).effective_share is None
+
+
+def test_without_fitted_weights_there_is_no_effective_share():
+    """Also with sample weights, which are not fitted."""
+    _, data = draw(0)
+    task = Regression.of(data.target[:, 0])
+    assert OLS().fit(data, data.rows(np.arange(0)), task, to_rng(0), NullProgress()).effective_share is None

@@ -4,7 +4,7 @@ import pytest
 
 from stablemiss.experiments.execute import execute
 from stablemiss.experiments.reproduce import Reproduction
-from stablemiss.results import Store
+from stablemiss.results import Score, Store
 
 BEGIN, END = "<!-- reproduction: begin -->", "<!-- reproduction: end -->"
 
@@ -36,8 +36,22 @@ def test_page_and_docs_are_written(run, store, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "The three missing patterns" in page
     assert "Table 6: " in page
-    assert "39 of 48 cells have no result yet" in page
+    assert "42 of 51 cells have no result yet" in page
     assert "### Table 6: " in (tmp_path / "docs.md").read_text(encoding="utf-8")
+
+
+def test_records_trained_as_published_are_read_beside_those_of_standard(run, tmp_path):
+    """One column of invented records is enough to see that the file is read."""
+    (tmp_path / "results").mkdir()
+    for name, error in (("standard", 100.0), ("as_published", 200.0)):
+        with Store(tmp_path / "results" / f"{name}.jsonl").appending() as append:
+            for planned in Reproduction(["table1"], name, ["stablemiss"]).runs:
+                scores = tuple(Score(test.mechanism, test.level, error) for test in planned.tests)
+                if planned.instance == 0:
+                    append(planned.record(scores=scores, finished="2025-01-01"))
+    result = run("report", "--folder", "results", "--output", "page.html")
+    assert result.exit_code == 0, result.output
+    assert "Trained as published" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_records_with_different_settings_are_skipped_and_counted(run, store, computed, tmp_path):

@@ -20,13 +20,14 @@ from stablemiss.seeding import to_rng
 ARRAY = np.array([1, 2])
 WIDTHS = [None, 8, "88", (0,), (10**9,)]
 COUNT = [None, "a", 0, 1.5]
+PATIENCE = ["a", 0, 1.5]  # None turns early stopping off
 RATE = [None, "a", -1, 0, 1e300, np.nan]
 NETWORK = {
     "learning_rate": RATE,
     "weight_decay": [None, -1, 1e6],
     "batch_size": COUNT,
     "max_epochs": COUNT,
-    "patience": COUNT,
+    "patience": PATIENCE,
     "device": [None, "gpu", 0],
 }
 HYPERNETWORK = {
@@ -68,8 +69,15 @@ METHOD_PARAMETERS = {
         "drop": [None, -0.1, 1.5],
         "n_draws": COUNT,
         "weight_decay": ["a"],
+        "patience": PATIENCE,
     },
-    "miwae": {"hidden": [None, (8,)], "k": [0], "label_weight": [0, "a"], "use_mask": [None, "yes"]},
+    "miwae": {
+        "hidden": [None, (8,)],
+        "k": [0],
+        "label_weight": [0, "a"],
+        "use_mask": [None, "yes"],
+        "patience": PATIENCE,
+    },
     "p_bigan": {
         "d_critic": [0],
         "reconstruction": [None, -1],
@@ -77,6 +85,7 @@ METHOD_PARAMETERS = {
         "critic_steps": [0],
         "use_mask": [2],
         "learning_rate": [-1],
+        "patience": PATIENCE,
     },
     "dwr": {
         "scale": [None, "rank"],
@@ -101,7 +110,7 @@ METHOD_PARAMETERS = {
     "stablenet": {
         "hidden": [8],
         "use_mask": ["a"],
-        "lambda_p": [None, 0],
+        "lambda_p": ["a", 0, -70, np.nan, [70.0]],
         "q": [0, 10**30],
         "inner_steps": [-1],
         "inner_learning_rate": [None],
@@ -109,15 +118,16 @@ METHOD_PARAMETERS = {
         "n_memory": [None],
         "alpha": [None, 1],
         "max_columns": [1],
+        "patience": PATIENCE,
     },
     "stablemiss": {
         **HYPERNETWORK,
         "decorrelate": [None, "all", ARRAY],
         "form": ["other"],
         "strength": [None, -1],
-        "gamma": ["a", -1],
+        "gamma": ["a", -1, [], (), {}, {0.1: 1.0}],
     },
-    "stablemiss_plus": {"strength": ["a", -1], "n_directions": [0, 2.5]},
+    "stablemiss_plus": {"strength": ["a", -1], "n_directions": [0, 2.5], "patience": PATIENCE},
     "column_net": {
         "width": [0],
         "depth": [0],
@@ -187,6 +197,16 @@ def test_a_wrong_value_is_refused(kind, settings, parameter, value, refuses):
     is_unknown_name = parameter == "params" and isinstance(value, dict)
     facts = [shown(next(iter(value)))] if is_unknown_name else [parameter, shown(value)]
     refuses(lambda: estimator.fit(X, y > 0 if is_classifier(estimator) else y), *facts)
+
+
+@pytest.mark.parametrize("decorrelate", ["full", "none"])
+@pytest.mark.parametrize("wrong", [-1, "a", np.nan, np.inf, True, [0.1], 1e31], ids=shown)
+def test_a_wrong_value_in_a_list_of_penalties_is_named(wrong, decorrelate, refuses):
+    """Before any of them is used, and even if none is used."""
+    X, y = draw()
+    for gamma in ([0.1, wrong], (wrong, 0.1)):
+        estimator = StableMissRegressor(gamma=gamma, decorrelate=decorrelate, **TINY)
+        refuses(lambda e=estimator: e.fit(X, y), "gamma", shown(wrong))
 
 
 @pytest.mark.parametrize("name", METHODS)

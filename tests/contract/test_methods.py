@@ -158,6 +158,32 @@ def test_constant_and_duplicated_columns_are_accepted(method, kind):
     assert np.isfinite(predict(fit(method, data, task), data)).all()
 
 
+NETWORKS = ["neumiss", "partial_vae", "miwae", "p_bigan", "stablenet", "stablemiss", "stablemiss_plus"]
+
+
+@pytest.mark.parametrize("name", in_one_process(NETWORKS))
+@pytest.mark.parametrize("patience", [2, None])
+def test_validation_rows_only_decide_when_a_network_stops(name, patience):
+    """Without early stopping they have no influence, and all epochs are run."""
+    data, task = draw("regression")
+    is_valid = np.arange(len(data)) % 5 == 2
+    other = np.where(is_valid[:, None], 100.0 - data.target, data.target)
+    method = METHODS[name](**METHODS[name].brief | {"max_epochs": 4, "patience": patience})
+    predictors = [
+        fit(method, MaskedData.of(data.values, data.mask, target), task) for target in (data.target, other)
+    ]
+    histories = [predictor.history for predictor in predictors]
+    n_epochs = min(len(history[0].losses) for history in histories)
+    # Until one of them stops or continues from an earlier epoch, both are trained alike.
+    reductions = [epoch for history in histories for epoch in history[0].lr_reductions]
+    n_equal = min([n_epochs, *reductions])
+    assert histories[0][0].losses[:n_equal] == histories[1][0].losses[:n_equal]
+    assert histories[0][0].scores != histories[1][0].scores
+    if patience is None:
+        assert [(history[0].best_epoch, len(history[0].losses)) for history in histories] == [(4, 4)] * 2
+        np.testing.assert_array_equal(*(predict(predictor, data) for predictor in predictors))
+
+
 @BOTH_TASKS
 def test_doubling_all_weights_gives_the_same_fit(method, kind):
     data, task = draw(kind)

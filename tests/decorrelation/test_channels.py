@@ -120,6 +120,17 @@ def test_few_rows_and_a_single_column_work(n, d):
     assert float(weight.sum()) == pytest.approx(1.0)
 
 
+def test_the_effective_share_is_the_mean_over_all_batches():
+    weights = BatchDecorrelator(Memory("queue", 128), to_rng(0), np.arange(6), lambda_p=1.0)
+    assert weights.effective_share is None
+    fitted = [
+        weights(draw(i, n, common=1.0), torch.ones(n, dtype=torch.float64)) for i, n in enumerate((128, 50))
+    ]
+    shares = [effective_share(weight) for weight in fitted]
+    assert weights.effective_share == pytest.approx(np.mean(shares))
+    assert max(shares) < 0.99
+
+
 def add_batches(memory, n_batches, length=4):
     """Add batches to a memory and return the last one."""
     for number in range(n_batches):

@@ -34,6 +34,17 @@ def cosines(features, values, mask):
     return u, v
 
 
+def make_sparse_table(seed, n=90):
+    """Pairs of columns that are observed together in 0, 1, 2, 29, 30 and more rows."""
+    values, mask, weight, features = make_table(seed, n, d=7)
+    mask[:] = False
+    for column, rows in enumerate((slice(60), slice(31, 90), slice(30, 90), slice(58, 62), (0, 60), 7)):
+        mask[rows, column] = True  # column 6 is never observed
+    counts = mask.T.double() @ mask.double()
+    assert {0, 1, 2, 29, 30} <= set(counts.triu(1).flatten().int().tolist())
+    return values, mask, weight, features
+
+
 def naive_weighted(values, mask, weight, features):
     """Weighted covariances as loops over pairs of columns and pairs of features."""
     u, v = cosines(features, values, mask)
@@ -42,6 +53,8 @@ def naive_weighted(values, mask, weight, features):
     totals = dict.fromkeys(TERMS, 0.0)
 
     def covariance(rows, a, b):
+        if rows.sum() < 30:
+            return 0.0
         p = w[rows] / w[rows].sum()
         return p @ (a[rows] * b[rows]) - (p @ a[rows]) * (p @ b[rows])
 
@@ -64,6 +77,8 @@ def naive_paper(values, mask, weight, features):
     totals = dict.fromkeys(TERMS, 0.0)
 
     def square(a, rows_a, b, rows_b):
+        if (rows_a & rows_b).sum() < 2:
+            return 0.0
         mean_a = sum(w[i] * a[i] for i in np.flatnonzero(rows_a)) / rows_a.sum()
         mean_b = sum(w[i] * b[i] for i in np.flatnonzero(rows_b)) / rows_b.sum()
         rows = np.flatnonzero(rows_a & rows_b)
@@ -80,9 +95,11 @@ def naive_paper(values, mask, weight, features):
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 100])
+@pytest.mark.parametrize("table", [make_table, make_sparse_table])
 @pytest.mark.parametrize(("form", "naive"), [("weighted", naive_weighted), ("paper", naive_paper)])
-def test_all_terms_equal_naive_loops_for_any_block_size(form, naive, block):
-    values, mask, weight, features = make_table(0)
+def test_all_terms_equal_naive_loops_for_any_block_size(form, naive, table, block):
+    """Also where few rows are observed: the paper's form needs two, the weighted form skips fewer than 30."""
+    values, mask, weight, features = table(0)
     losses, _ = Dependence(values, mask, features, form=form, block=block)(weight)
     expected = naive(values, mask, weight, features)
     for term in TERMS:
@@ -92,11 +109,12 @@ def test_all_terms_equal_naive_loops_for_any_block_size(form, naive, block):
 @pytest.mark.parametrize("block", [2, 100])
 @pytest.mark.parametrize("terms", [("xx",), ("mm",), ("xm",), TERMS])
 @pytest.mark.parametrize("form", ["weighted", "paper"])
-def test_gradients_equal_finite_differences(form, terms, block):
-    values, mask, weight, features = make_table(1, n=70)
+@pytest.mark.parametrize("table", [make_table, make_sparse_table])
+def test_gradients_equal_finite_differences(table, form, terms, block):
+    values, mask, weight, features = table(1)
     measure = Dependence(values, mask, features, terms=terms, form=form, block=block)
     _, gradient = measure(weight)
-    for i in range(0, 70, 9):
+    for i in range(0, 90, 9):
         step = torch.zeros_like(weight)
         step[i] = 1e-5
         up, down = (sum(measure(weight + sign * step)[0].values()) for sign in (1, -1))
@@ -156,9 +174,11 @@ def test_columns_of_one_group_are_not_paired_and_their_indicators_count_once(for
     assert together(weight)[0] == {"xx": 0.0, "mm": 0.0}
 
 
-@pytest.mark.parametrize("form", ["weighted", "paper"])
-@pytest.mark.parametrize(("n_observed", "is_counted"), [(29, False), (30, True)])
-def test_columns_observed_in_fewer_than_thirty_rows_are_skipped(form, n_observed, is_counted):
+@pytest.mark.parametrize(
+    ("form", "n_observed", "is_counted"),
+    [("weighted", 29, False), ("weighted", 30, True), ("paper", 2, True)],
+)
+def test_only_the_weighted_form_skips_columns_observed_in_few_rows(form, n_observed, is_counted):
     rng = np.random.default_rng(0)
     values = torch.from_numpy(rng.normal(size=(200, 2)))
     mask = torch.ones(200, 2, dtype=torch.bool)
@@ -169,8 +189,24 @@ def test_columns_observed_in_fewer_than_thirty_rows_are_skipped(form, n_observed
     other = values.clone()
     other[:, 0] = values[:, 0].flip(0)
     one, two = (Dependence(table, mask, features, form=form)(weight)[0] for table in (values, other))
-    assert one["xx"] == two["xx"] == 0.0  # jointly observed in even fewer rows
+    # Both columns are observed in even fewer rows: in fewer than thirty, or in a single one.
+    assert one["xx"] == two["xx"] == 0.0
     assert (one["xm"] != two["xm"]) == is_counted
+
+
+@pytest.mark.parametrize(("n_joint", "is_counted"), [(1, False), (2, True), (29, True)])
+def test_the_paper_s_form_counts_every_pair_observed_together_in_two_rows(n_joint, is_counted):
+    rng = np.random.default_rng(0)
+    values = torch.from_numpy(rng.normal(size=(200, 2)))
+    mask = torch.ones(200, 2, dtype=torch.bool)
+    mask[:100, 0], mask[100 + n_joint :, 1] = False, False
+    features = RandomFeatures.draw(2, 3, rng)
+    weight = torch.ones(200, dtype=torch.float64)
+    paper, weighted = (
+        Dependence(values, mask, features, ("xx",), form)(weight)[0]["xx"] for form in ("paper", "weighted")
+    )
+    assert (paper > 0) == is_counted
+    assert weighted == 0
 
 
 def test_rows_of_weight_zero_are_ignored():

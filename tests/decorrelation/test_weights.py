@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+import torch
 
 from stablemiss.datasets import make_gaussian_mix
 from stablemiss.decorrelation import Decorrelator, RandomFeatures, learn_weights
+from stablemiss.decorrelation import weights as module
 from stablemiss.missingness import MAR
+from stablemiss.progress import NullProgress
+from stablemiss.training import minimise
 
 
 def mar_table(seed, n=1500, d=10, level=0.5):
@@ -41,6 +45,92 @@ def test_weights_are_uniform_above_the_critical_penalty_and_not_below(form):
     assert spread[1.2] < 0.01 < spread[0.7] < spread[0.3]
     if form == "weighted":
         assert spread[0.85] == pytest.approx(0.15, abs=0.06)
+
+
+@pytest.mark.parametrize("gamma", [0.01, 0.1, 1.0])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_single_draw_of_features_is_fitted_at_least_as_well_as_by_many_steps_of_adam(
+    seed, gamma, monkeypatch
+):
+    """Both minimise the same objective from the same start; Adam with three learning rates."""
+    objectives = {}
+
+    def compare(loss, theta, *arguments, **options):
+        start = theta.detach().clone()
+        objectives["start"] = loss().item()
+        for learning_rate in (0.1, 0.03, 0.01):
+            adam = torch.optim.Adam([theta], lr=learning_rate)
+            for _ in range(60):
+                (theta.grad,) = torch.autograd.grad(loss(), [theta])
+                adam.step()
+        objectives["adam"] = loss().item()
+        with torch.no_grad():
+            theta.copy_(start)
+        minimise(loss, theta, *arguments, **options)
+        objectives["result"] = loss().item()
+
+    monkeypatch.setattr(module, "minimise", compare)
+    values, mask = mar_table(seed, n=300, d=5)
+    decorrelator = Decorrelator(form="paper", gamma=gamma, redraw=False)
+    weighting = decorrelator.learn_weights(values, mask, rng=np.random.default_rng(seed))
+    assert objectives["adam"] < 0.95 * objectives["start"]  # otherwise the test would be vacuous
+    assert objectives["result"] < 1.001 * objectives["adam"]
+    assert (weighting.weight > 0).all()
+    assert weighting.weight.mean() == pytest.approx(1.0)
+    assert 0.5 * 300 < weighting.effective_rows < 0.999 * 300
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_with_a_single_draw_a_smaller_penalty_gives_more_uneven_weights(seed):
+    """All of these penalties are far below the critical one."""
+    values, mask = mar_table(seed)
+    weightings = [
+        Decorrelator(form="paper", gamma=gamma, redraw=False).learn_weights(
+            values, mask, rng=np.random.default_rng(seed)
+        )
+        for gamma in (0.1, 1.0, 10.0)
+    ]
+    assert weightings[0].critical_gamma > 3 * 10.0
+    spreads = [weighting.weight.std() for weighting in weightings]
+    assert 0.2 > spreads[0] > 0.99 * spreads[1] > 0.99 * spreads[2] > 0.05
+
+
+@pytest.mark.parametrize("form", ["weighted", "paper"])
+def test_with_a_single_draw_weights_stay_equal_far_above_the_critical_penalty(form):
+    values, mask = mar_table(0, n=300, d=5)
+    weighting = Decorrelator(form=form, strength=5.0, redraw=False).learn_weights(
+        values, mask, rng=np.random.default_rng(0)
+    )
+    np.testing.assert_array_equal(weighting.weight, 1.0)
+    assert weighting.effective_rows == pytest.approx(300)
+
+
+@pytest.mark.parametrize(
+    ("redraw", "batch_size", "is_fixed"),
+    [(False, None, True), (False, 300, True), (False, 100, False), (True, None, False)],
+)
+def test_only_a_fixed_objective_is_minimised_without_early_stopping(
+    redraw, batch_size, is_fixed, monkeypatch
+):
+    """New features and batches change the objective from step to step."""
+    calls = []
+    monkeypatch.setattr(module, "minimise", lambda *arguments, **_: calls.append(arguments[2]))
+    values, mask = mar_table(0, n=300, d=4)
+    decorrelator = Decorrelator(redraw=redraw, batch_size=batch_size, max_epochs=2)
+    decorrelator.learn_weights(values, mask, rng=np.random.default_rng(0))
+    assert calls == [2 * module.STEPS_PER_EPOCH] * is_fixed
+
+
+def test_a_progress_report_can_stop_the_minimisation_of_a_fixed_objective():
+    class Cancelled(NullProgress):
+        def update(self, done, note=""):
+            raise KeyboardInterrupt
+
+    values, mask = mar_table(0, n=300, d=4)
+    with pytest.raises(KeyboardInterrupt):
+        Decorrelator(form="paper", redraw=False).learn_weights(
+            values, mask, rng=np.random.default_rng(0), progress=Cancelled()
+        )
 
 
 @pytest.mark.parametrize("seed", range(3))

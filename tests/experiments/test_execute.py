@@ -8,11 +8,13 @@ import torch
 
 from stablemiss.evaluation import TestSetting
 from stablemiss.experiments import execute as module
-from stablemiss.experiments.budgets import BUDGETS, demo_budget
+from stablemiss.experiments.budgets import BUDGETS, LABELS, demo_budget
 from stablemiss.experiments.execute import execute
 from stablemiss.experiments.reproduce import run_demo
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import demo_table
+from stablemiss.methods import METHODS
+from stablemiss.methods.stablemiss import PAPER_GAMMAS
 from stablemiss.missingness import LEVELS
 from stablemiss.results import Record
 from stablemiss.tuning import tune
@@ -20,6 +22,22 @@ from stablemiss.tuning import tune
 QUICK = BUDGETS["quick"]
 TESTS = tuple(TestSetting("mcar_independent", level) for level in (0.1, 0.5, 0.9))
 RUN = Run(QUICK, "gaussian_ind", "mcar_independent", 0.5, 0, "ols", TESTS)
+
+
+TINY = replace(QUICK, n_features=4, n_rows=200, n_test_rows=100)
+# Without a choice of the number of components.
+ONE_COMPONENT = replace(TINY, settings={"em_mixture": {"n_components": 1}})
+# As in the paper, without early stopping.
+PUBLISHED = replace(
+    BUDGETS["as_published"],
+    n_features=4,
+    n_rows=200,
+    n_test_rows=100,
+    n_validation_rows=150,
+    settings={
+        name: {**settings, "max_epochs": 2} for name, settings in BUDGETS["as_published"].settings.items()
+    },
+)
 
 
 def test_a_record_holds_everything_needed_to_repeat_the_run():
@@ -81,6 +99,103 @@ def test_a_budget_with_trials_searches_first(monkeypatch):
     # A method without a search space is fitted without a search.
     assert execute(replace(RUN, budget=searching)).failure is None
     assert calls == [2]
+
+
+def sorted_targets(task, *parts):
+    return np.sort(np.concatenate([task.decode(part.target) for part in parts]))
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """A function that lists the (training, validation) targets of every fit within a run."""
+
+    def spied(run):
+        method, rows = METHODS[LABELS[run.label][0]], []
+        original = method.fit
+
+        def fit(self, train, valid, task, rng, progress):
+            parts = ((train, valid), ()) if self.trains_on_validation else ((train,), (valid,))
+            rows.append([sorted_targets(task, *part) if part else None for part in parts])
+            return original(self, train, valid, task, rng, progress)
+
+        monkeypatch.setattr(method, "fit", fit)
+        assert execute(run).failure is None
+        return rows
+
+    return spied
+
+
+def assert_rows(fit, problem):
+    trained, validated = fit
+    np.testing.assert_allclose(trained, np.sort(problem.y[~problem.is_validation]), rtol=1e-9, atol=1e-9)
+    if validated is not None:
+        np.testing.assert_allclose(validated, np.sort(problem.y[problem.is_validation]), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("label", [label for label in LABELS if not label.startswith("stablemiss_")])
+def test_all_methods_get_the_same_validation_rows_and_are_not_trained_on_them(label, fits):
+    settings = (
+        {LABELS[label][0]: {"max_epochs": 1}} if "max_epochs" in METHODS[LABELS[label][0]].brief else {}
+    )
+    run = replace(RUN, budget=replace(TINY, settings=settings), label=label)
+    problem = module.draw_problem(run)
+    [fit] = fits(run)
+    assert_rows(fit, problem)
+    assert (fit[1] is None) == run.method().trains_on_validation
+
+
+def test_after_a_search_the_validation_rows_are_the_same_as_without(fits):
+    run = replace(RUN, budget=replace(TINY, n_trials=2), label="boosting")
+    assert_rows(fits(run)[-1], module.draw_problem(run))
+
+
+@pytest.mark.parametrize(
+    ("budget", "label"),
+    [
+        *((ONE_COMPONENT, label) for label in ("constant", "ols", "dwr", "srdo", "em_mixture")),
+        *((PUBLISHED, label) for label in ("neumiss", "stablenet", "stablemiss")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_targets_of_validation_rows_have_no_influence_without_choices_and_early_stopping(
+    budget, label, monkeypatch
+):
+    run = replace(RUN, budget=budget, label=label)
+    original = execute(run)
+    problem = module.draw_problem(run)
+    assert problem.is_validation.sum() == (150 if budget is PUBLISHED else 30)
+    poisoned = problem._replace(y=np.where(problem.is_validation, 1e6, problem.y))
+    monkeypatch.setattr(module, "draw_problem", lambda *_: poisoned)
+    assert original.failure is None
+    assert execute(run).outcome()["scores"] == original.outcome()["scores"]
+
+
+@pytest.mark.parametrize(
+    ("label", "names"),
+    [
+        ("optimal", set()),
+        ("ols", set()),
+        ("dwr", {"effective_share"}),
+        ("neumiss", {"n_epochs", "best_epoch"}),
+        ("stablenet", {"effective_share", "n_epochs", "best_epoch"}),
+        ("stablemiss", {"effective_share", "gamma", "critical_gamma", "n_epochs", "best_epoch"}),
+        ("stablemiss_unweighted", {"n_epochs", "best_epoch"}),
+    ],
+)
+def test_a_record_tells_how_a_model_was_trained(label, names):
+    settings = {name: {"max_epochs": 2} for name in ("neumiss", "stablenet", "stablemiss")}
+    record = execute(replace(RUN, budget=replace(TINY, settings=settings), label=label))
+    assert record.failure is None
+    assert Record.from_json(record.to_json()) == record
+    assert set(record.extra) == names
+    assert 0 < record.extra.get("effective_share", 1.0) <= 1
+    assert record.extra.get("gamma", 1.0) in PAPER_GAMMAS
+    assert 0 <= record.extra.get("best_epoch", 0) <= record.extra.get("n_epochs", 2) <= 2
+
+
+def test_without_early_stopping_the_record_counts_all_epochs():
+    record = execute(replace(RUN, budget=PUBLISHED, label="neumiss"))
+    assert (record.extra["n_epochs"], record.extra["best_epoch"]) == (2, 2)
 
 
 @pytest.mark.parametrize("label", ["optimal", "linear"])

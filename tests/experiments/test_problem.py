@@ -32,6 +32,44 @@ def test_all_labels_get_identical_rows():
         assert np.array_equal(rows, second.tests.X[test], equal_nan=True)
 
 
+@pytest.mark.parametrize("dataset", ["gaussian_mix", "gaussian_ind"])
+def test_validation_rows_are_a_fixed_share_and_the_same_for_all_labels_levels_and_mechanisms(dataset):
+    first = problem(dataset=dataset)
+    assert first.is_validation.dtype == bool
+    assert first.is_validation.shape == first.y.shape
+    assert first.is_validation.mean() == pytest.approx(0.15)
+    others = (
+        problem(dataset=dataset, label="stablemiss"),
+        problem(dataset=dataset, level=0.9),
+        problem(dataset=dataset, mechanism="mcar_window"),
+    )
+    for other in others:
+        np.testing.assert_array_equal(other.is_validation, first.is_validation)
+    run = Run(QUICK, dataset, "mar", 0.5, 1, "ols")
+    assert (draw_problem(run).is_validation != first.is_validation).any()
+
+
+def test_validation_rows_are_drawn_at_random_from_all_rows():
+    is_validation = problem().is_validation
+    for half in np.array_split(is_validation, 2):
+        assert half.mean() == pytest.approx(0.15, abs=0.04)
+
+
+def test_a_budget_may_draw_validation_rows_in_addition_to_the_training_rows():
+    """As published: as many as training rows. Training rows keep their number, test rows do not change."""
+    assert BUDGETS["as_published"].n_validation_rows == BUDGETS["as_published"].n_rows == 16384
+    usual = replace(QUICK, n_rows=200)
+    separate = replace(usual, n_validation_rows=150)
+    one, two = (
+        draw_problem(Run(budget, "gaussian_mix", "mar", 0.5, 0, "neumiss", TESTS[:1]))
+        for budget in (usual, separate)
+    )
+    assert (len(one.y), one.is_validation.sum()) == (200, 30)
+    assert (len(two.y), two.is_validation.sum()) == (350, 150)
+    assert len(two.X) == 350
+    np.testing.assert_array_equal(one.tests.y, two.tests.y)
+
+
 def test_only_the_level_differs_between_training_and_test():
     """The masks of the test rows do not depend on the training level."""
     light, heavy = problem(level=0.1), problem(level=0.9)
@@ -60,7 +98,7 @@ def test_house_sales_are_split_once_for_each_instance(monkeypatch):
     one = house()
     assert not set(one.y) & set(one.tests.y)
     assert len(one.tests.y) == 50
-    assert round(one.validation_fraction * len(one.y)) == 50
+    assert one.is_validation.sum() == 50
     assert len(one.y) + len(one.tests.y) == n
     # StableMiss-ID is trained at another level on the same rows.
     assert np.array_equal(house(level=0.9, label="stablemiss").tests.y, one.tests.y)

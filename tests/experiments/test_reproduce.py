@@ -141,7 +141,7 @@ def test_failed_runs_are_executed_again_only_on_request(store):
         ({"names": ["table4"]}, "table4 needs images"),
         ({"names": ["all", "table99"]}, "got 'table99'"),
         ({"names": []}, "at least one table or figure"),
-        ({"names": ["table1"], "budget": "cheap"}, "quick, standard, paper; got 'cheap'"),
+        ({"names": ["table1"], "budget": "cheap"}, "quick, standard, paper, as_published; got 'cheap'"),
         ({"names": ["table1"], "methods": ["magic"]}, "constant, ols, .*got 'magic'"),
     ],
 )

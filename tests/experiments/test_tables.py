@@ -10,9 +10,11 @@ from stablemiss.experiments.tables import (
     PAPER_METHODS,
     TABLES,
     UNAVAILABLE,
+    WEIGHTED_ABLATION,
     demo_table,
 )
-from stablemiss.methods import METHODS
+from stablemiss.methods import METHODS, StableMiss
+from stablemiss.methods.stablemiss import PAPER_GAMMAS
 from stablemiss.missingness import LEVELS, MECHANISMS
 
 STANDARD = BUDGETS["standard"]
@@ -30,17 +32,17 @@ def test_tables_refer_to_existing_methods_and_mechanisms(table):
 # The paper's captions: data, mechanisms and levels of training and test rows, instances.
 ALL = "all levels"
 CAPTIONS = {
-    "table1": ("gaussian_mix", "mar", "mar", 0.5, ALL, 3),
-    "table2": ("gaussian_mix", "mar", "mar", ALL, 0.5, 1),
-    "table3": ("house_sales", "mar", "mar", 0.5, ALL, 3),
-    "table6": ("gaussian_ind", "mcar_independent", "mcar_independent", 0.5, ALL, 3),
-    "table7": ("gaussian", "mcar_window", "mcar_window", 0.5, ALL, 3),
-    "table8": ("gaussian", "mar", "mar", 0.5, ALL, 3),
-    "table9": ("gaussian_mix", "mcar_window", "mcar_window", 0.5, ALL, 3),
-    "table10": ("gaussian_mix", "mcar_window", "mar", ALL, ALL, 1),
-    "table11": ("gaussian_mix", "mar", "mcar_window", ALL, ALL, 1),
-    "figure2": ("gaussian_mix", "mar", "mar", 0.1, ALL, 3),
-    "figure3": ("gaussian_ind", "mcar_independent", "mcar_independent", 0.1, ALL, 3),
+    "table1": ("gaussian_mix", "mar", "mar", 0.5, ALL, 5),
+    "table2": ("gaussian_mix", "mar", "mar", ALL, 0.5, 3),
+    "table3": ("house_sales", "mar", "mar", 0.5, ALL, 5),
+    "table6": ("gaussian_ind", "mcar_independent", "mcar_independent", 0.5, ALL, 5),
+    "table7": ("gaussian", "mcar_window", "mcar_window", 0.5, ALL, 5),
+    "table8": ("gaussian", "mar", "mar", 0.5, ALL, 5),
+    "table9": ("gaussian_mix", "mcar_window", "mcar_window", 0.5, ALL, 5),
+    "table10": ("gaussian_mix", "mcar_window", "mar", ALL, ALL, 3),
+    "table11": ("gaussian_mix", "mar", "mcar_window", ALL, ALL, 3),
+    "figure2": ("gaussian_mix", "mar", "mar", 0.1, ALL, 5),
+    "figure3": ("gaussian_ind", "mcar_independent", "mcar_independent", 0.1, ALL, 5),
 }
 
 
@@ -69,9 +71,74 @@ def test_stablemiss_uses_the_terms_of_the_paper_for_each_mechanism():
         return settings_of(label, mechanism, is_real=False, budget=STANDARD)[1]["decorrelate"]
 
     mechanisms = ("mar", "mcar_window", "mcar_independent")
-    assert [terms("stablemiss", mechanism) for mechanism in mechanisms] == ["full", "intra", "intra"]
+    for label in ("stablemiss", "stablemiss_weighted"):
+        assert [terms(label, mechanism) for mechanism in mechanisms] == ["full", "intra", "intra"]
     # A figure compares the terms themselves.
-    assert [terms("stablemiss_full", mechanism) for mechanism in mechanisms] == ["full"] * 3
+    for prefix in ("stablemiss", "stablemiss_weighted"):
+        for name in ("full", "intra", "inter"):
+            assert {terms(f"{prefix}_{name}", mechanism) for mechanism in mechanisms} == {name}
+
+
+def method(label, budget=STANDARD, is_real=False):
+    name, settings = settings_of(label, "mar", is_real, budget)
+    return METHODS[name](**settings)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_stablemiss_has_the_weights_of_the_paper_and_ours_stand_beside_it(budget):
+    paper = {"stablemiss", *ABLATION} - {"stablemiss_unweighted"}
+    for label in (*paper, "stablemiss_weighted", *WEIGHTED_ABLATION):
+        model = method(label, BUDGETS[budget])
+        if label in paper:
+            assert model.form == "paper"
+            assert list(model.gamma) == list(BUDGETS[budget].gammas or PAPER_GAMMAS)
+            assert set(model.gamma) <= set(PAPER_GAMMAS)
+        else:
+            assert (model.form, model.gamma, model.strength) == ("weighted", None, StableMiss().strength)
+    assert method("stablemiss_unweighted", BUDGETS[budget]).decorrelate == "none"
+
+
+def test_at_the_standard_budget_the_seven_penalties_of_the_paper_are_tried():
+    assert list(method("stablemiss").gamma) == [0.1, 0.2, 0.5, 1, 2, 5, 10]
+
+
+def test_both_forms_of_the_weights_are_compared():
+    """In all figures, and in the tables that need a single training per instance."""
+    for table in TABLES.values():
+        assert "stablemiss_unweighted" in table.methods
+        if table.is_figure:
+            assert set(table.methods) == {*ABLATION, *WEIGHTED_ABLATION}
+        elif len({column.train_level for column in table.columns}) == 1:
+            assert "stablemiss_weighted" in table.methods
+
+
+NETWORKS = ("partial_vae", "miwae", "p_bigan", "neumiss", "stablenet", "stablemiss")
+
+
+def test_all_networks_are_stopped_by_the_same_rule():
+    for budget in (STANDARD, BUDGETS["paper"]):
+        assert len({method(label, budget).patience for label in NETWORKS}) == 1
+        assert method("neumiss", budget).patience is not None
+
+
+def test_latent_variables_have_the_same_size_in_all_methods():
+    """More than the 35 factors of the synthetic columns."""
+    [size] = {method(label).d_latent for label in ("partial_vae", "miwae", "p_bigan")}
+    assert size > 35
+
+
+def test_on_real_tables_no_network_is_narrower_than_the_smallest_of_the_paper():
+    stablemiss, stablenet, neumiss = (
+        method(label, is_real=True) for label in ("stablemiss", "stablenet", "neumiss")
+    )
+    assert min(*stablemiss.g_hidden, *stablenet.hidden, *neumiss.hidden) >= 128
+    assert tuple(stablenet.hidden) == tuple(stablemiss.g_hidden)
+
+
+def test_no_label_is_trained_on_validation_rows_that_it_uses_for_choices():
+    """Methods without choices get no validation rows at all."""
+    refitted = {label for label in LABELS if method(label).trains_on_validation}
+    assert refitted == {"constant", "ols", "dwr", "srdo"}
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

@@ -8,7 +8,11 @@ import torch
 from scipy.stats import multivariate_normal, t
 from torch import nn
 
-from stablemiss.methods.miwae import MIWAENet, StudentT, importance_bound, target_bound
+from stablemiss.data import MaskedData
+from stablemiss.methods.miwae import MIWAE, MIWAENet, StudentT, importance_bound, target_bound
+from stablemiss.progress import NullProgress
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Regression
 
 SLOPE, NOISE = np.array([1.0, -0.5, 2.0]), 0.5
 
@@ -138,3 +142,42 @@ def test_draws_that_copy_the_target_do_not_increase_the_bound():
     likelihood = 5.0 - np.log(4)
     for weight in (1.0, 20.0):
         assert float(target_bound(ratio, log_target, weight)) == pytest.approx(weight * likelihood, rel=1e-5)
+
+
+def test_early_stopping_uses_all_validation_rows_with_fewer_draws_than_predictions(monkeypatch):
+    """Training itself does not predict, so every prediction within the fit is one of validation rows."""
+    n_valid, calls = 1500, []
+    original = MIWAENet.forward
+
+    def forward(self, values, mask):
+        calls.append((len(values), len(self.draws[: self.n_used_draws])))
+        return original(self, values, mask)
+
+    monkeypatch.setattr(MIWAENet, "forward", forward)
+    rng = to_rng(0)
+    values = rng.normal(size=(n_valid + 100, 2))
+    task = Regression.of(values[:, 0])
+    data = MaskedData.of(values, rng.uniform(size=values.shape) < 0.7, task.encode(values[:, 0]))
+    rows = np.arange(len(data))
+    method = MIWAE(d_latent=2, hidden=8, n_draws=80, max_epochs=2)
+    predictor = method.fit(data.rows(rows[n_valid:]), data.rows(rows[:n_valid]), task, rng, NullProgress())
+    n_scores = 1 + 2
+    assert sum(n_rows for n_rows, _ in calls) == n_scores * n_valid
+    assert {n_draws for _, n_draws in calls} == {50}
+    calls.clear()
+    network = predictor.network
+    assert network.n_used_draws is None
+    outputs = predictor.predict(data.values, data.mask)
+    assert {n_draws for _, n_draws in calls} == {80}
+    network.n_used_draws = 50
+    assert (predictor.predict(data.values, data.mask) != outputs).any()
+
+
+@pytest.mark.parametrize("n_draws", [1, 50])
+def test_predictions_with_fewer_draws_use_the_first_ones(net, rows, n_draws):
+    values, mask = rows[:2]
+    net.draws = torch.from_numpy(np.random.default_rng(0).normal(size=(80, 1)))
+    net.n_used_draws = n_draws
+    used = net(values, mask)
+    net.draws, net.n_used_draws = net.draws[:n_draws], None
+    assert torch.equal(used, net(values, mask))

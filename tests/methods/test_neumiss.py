@@ -134,3 +134,10 @@ def test_an_unknown_start_raises():
         NeuMiss(start="warm").fit(
             data, data, Regression.of(np.zeros(4)), np.random.default_rng(0), NullProgress()
         )
+
+
+def test_it_has_no_row_weights_and_so_no_effective_share():
+    data = MaskedData.of(np.eye(8), np.ones((8, 8)), np.zeros((8, 1)))
+    task = Regression.of(np.zeros(8))
+    fitted = NeuMiss(max_epochs=1).fit(data, data, task, np.random.default_rng(0), NullProgress())
+    assert fitted.effective_share is None

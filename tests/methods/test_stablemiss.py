@@ -5,8 +5,10 @@ import time
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
 from sklearn.datasets import make_blobs
 
+from stablemiss import StableMissRegressor, load_model
 from stablemiss.base.hypernetwork import HypernetworkPredictor
 from stablemiss.data import MaskedData
 from stablemiss.methods.stablemiss import StableMiss
@@ -150,3 +152,58 @@ def test_a_small_table_takes_less_than_two_seconds():
     start = time.process_time()
     fit(StableMiss(), MaskedData.of(values, mask, task.encode(y)), task)
     assert time.process_time() - start < 2.0
+
+
+@pytest.mark.parametrize(
+    "gamma", [[0.1, 1.0], (0.1, 1.0), np.array([0.1, 1.0])], ids=["list", "tuple", "array"]
+)
+def test_an_estimator_with_several_penalties_can_be_cloned_fitted_and_saved(gamma, tmp_path):
+    model = StableMissRegressor(
+        gamma=gamma, decorrelate="full", form="paper", hidden=8, max_epochs=2, random_state=0
+    )
+    assert model.get_params()["gamma"] is gamma
+    copied = clone(model)
+    assert list(copied.gamma) == [0.1, 1.0]
+    values, mask, y = equal_columns(0, n=100)
+    X = np.where(mask, values, np.nan)
+    predictions = model.fit(X, y).predict(X)
+    np.testing.assert_array_equal(copied.fit(X, y).predict(X), predictions)
+    assert model.predictor_.weighting.gamma in gamma
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X), predictions)
+    assert list(loaded.gamma) == [0.1, 1.0]
+    assert loaded.predictor_.effective_share is None
+    np.testing.assert_array_equal(clone(loaded).fit(X, y).predict(X), predictions)
+
+
+def test_a_single_penalty_equals_a_list_of_it():
+    values, mask, y = equal_columns(0, n=100)
+    task = Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y))
+    settings = {"decorrelate": "full", "form": "paper", "hidden": 8, "max_epochs": 2}
+    one, several = (fit(StableMiss(gamma=gamma, **settings), data, task) for gamma in (0.1, [0.1]))
+    np.testing.assert_array_equal(one.predict(values, mask), several.predict(values, mask))
+
+
+@pytest.mark.parametrize(
+    ("decorrelate", "gamma", "n_networks"),
+    [
+        ("none", [0.1, 1e9], 1),
+        ("intra", [0.1, 1e9], 2),
+        # Weights that are nearly equal to earlier ones are not tried again.
+        ("intra", [0.1, 1e9, 0.1001, 2e9], 2),
+        ("intra", [1e9, 2e9], 1),
+    ],
+)
+def test_one_network_is_trained_for_each_of_several_different_weightings(
+    decorrelate, gamma, n_networks, monkeypatch
+):
+    calls = []
+    original = StableMiss._fit_network
+    monkeypatch.setattr(StableMiss, "_fit_network", lambda *args: calls.append(1) or original(*args))
+    values, mask, y = equal_columns(0, n=100)
+    task = Regression.of(y)
+    data = MaskedData.of(values, mask, task.encode(y))
+    fit(StableMiss(gamma=gamma, decorrelate=decorrelate, form="paper", max_epochs=1), data, task)
+    assert len(calls) == n_networks

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
+from stablemiss.decorrelation import BatchDecorrelator
+from stablemiss.methods import stablenet as module
 from stablemiss.methods.constant import Constant
 from stablemiss.methods.ols import OLS
-from stablemiss.methods.stablenet import StableNet
+from stablemiss.methods.stablenet import StableNet, StableNetPredictor
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
@@ -49,6 +51,70 @@ def test_weights_of_dependent_features_reach_the_predictor(hidden, memory):
     plain = StableNet(hidden, **QUICK | {"inner_steps": 0})
     weighted, unweighted = (fit(m, values, mask, y).predict(values, mask) for m in (method, plain))
     assert abs(weighted - unweighted).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_features"),
+    [
+        ({}, 4),
+        ({"hidden": (8,)}, 8),
+        ({"use_mask": True}, 8),
+        ({"max_columns": 3}, 3),
+        ({"hidden": (16, 6), "max_columns": 50}, 6),
+    ],
+    ids=str,
+)
+def test_by_default_lambda_p_is_scaled_by_the_square_of_the_number_of_features(settings, n_features):
+    """The published value is 70 for 512 features. With more than `max_columns`, subsets of them are used."""
+    values, mask, y = draw(0)
+    default, explicit, literal = (
+        fit(StableNet(**settings, **QUICK, lambda_p=lambda_p), values, mask, y)
+        for lambda_p in (None, 70 * (n_features / 512) ** 2, 70.0)
+    )
+    np.testing.assert_array_equal(default.predict(values, mask), explicit.predict(values, mask))
+    assert default.effective_share == explicit.effective_share
+    assert default.effective_share < literal.effective_share
+
+
+@pytest.mark.parametrize("d", [30, 50])
+def test_the_published_lambda_p_has_no_effect_on_few_columns_and_the_default_decorrelates(d, monkeypatch):
+    batches = []
+
+    class Recorded(BatchDecorrelator):
+        def __call__(self, features, weight):
+            fitted = super().__call__(features, weight)
+            batches.append((features.numpy(), fitted.numpy()))
+            return fitted
+
+    def mean_correlation(columns, weight):
+        """Root mean square over pairs of columns."""
+        covariance = np.cov(columns.T, aweights=weight, ddof=0)
+        scale = np.sqrt(np.diag(covariance))
+        return np.sqrt(np.mean((covariance / np.outer(scale, scale))[np.triu_indices(d, 1)] ** 2))
+
+    monkeypatch.setattr(module, "BatchDecorrelator", Recorded)
+    values, mask, y = draw(0, n=2600, d=d, common=0.5)
+    shares, changes = {}, {}
+    for lambda_p in (70.0, None):
+        batches.clear()
+        shares[lambda_p] = fit(StableNet(lambda_p=lambda_p, max_epochs=1), values, mask, y).effective_share
+        by_hand = [1 / (len(weight) * (weight**2).sum()) for _, weight in batches]
+        assert shares[lambda_p] == pytest.approx(np.mean(by_hand), rel=1e-5)
+        before, after = (
+            np.mean([mean_correlation(columns, w) for columns, w in pairs])
+            for pairs in ([(columns, np.ones(len(columns))) for columns, _ in batches], batches)
+        )
+        changes[lambda_p] = after / before
+    assert 0.3 < shares[None] < 0.9 < 0.99 < shares[70.0] <= 1
+    assert changes[None] < 0.85 < 0.97 < changes[70.0]
+
+
+def test_without_inner_steps_all_rows_are_effective():
+    values, mask, y = draw(0)
+    predictor = fit(StableNet(**QUICK | {"inner_steps": 0}), values, mask, y)
+    assert predictor.effective_share == pytest.approx(1.0)
+    loaded = StableNetPredictor.from_state(predictor.state(), values.shape[1], Regression.of(y))
+    assert loaded.effective_share is None
 
 
 def test_missing_values_are_imputed_by_the_weighted_column_mean():

@@ -69,6 +69,36 @@ def two_instances(stored: list[Record]) -> list[Record]:
     return [*first, *second]
 
 
+@pytest.fixture
+def make_records():
+    """Records of one table from a dictionary: label → for each instance the RMSE in each column."""
+
+    def make(name, errors, budget=BUDGETS["quick"], extra=None):
+        table, columns = TABLES[name], budget.columns(TABLES[name])
+        return [
+            Record(
+                experiment=budget.name,
+                dataset=table.dataset,
+                mechanism=table.train_mechanism,
+                level=level,
+                instance=instance,
+                label=label,
+                seed=instance,
+                scores=tuple(
+                    Score(table.test_mechanism, column.test_level, error)
+                    for column, error in zip(columns, rmse, strict=True)
+                    if column.train_level == level
+                ),
+                extra=(extra or {}).get(label, {}),
+            )
+            for label, instances in errors.items()
+            for instance, rmse in enumerate(instances)
+            for level in sorted({column.train_level for column in columns})
+        ]
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def complete() -> list[Record]:
     """A record for every run of the budget "standard", with invented scores."""

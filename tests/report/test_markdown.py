@@ -2,12 +2,14 @@ from dataclasses import replace
 from statistics import fmean
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.published import read_published
 from stablemiss.missingness import LEVELS
 from stablemiss.report.markdown import reproduction_markdown, split_page, write_block
 from stablemiss.report.summary import summarise
+from stablemiss.report.verdict import verdict
 
 QUICK = BUDGETS["quick"]
 BEGIN, END = "<!-- cost: begin -->", "<!-- cost: end -->"
@@ -43,8 +45,44 @@ def test_the_overview_has_the_mean_relative_gap_of_every_table(complete):
 def test_head_to_head_results_count_columns_and_clear_differences(two_instances):
     lines = to_markdown(two_instances, BUDGETS["standard"]).splitlines()
     # In each instance the RMSE of OLS is 20 lower, 30 higher and 30 higher than that of StableMiss.
-    # The mean increases of 2.13% and 2.17% are alike, so the difference is clear.
-    assert "| OLS | 2 of 3 | 1 | 0 | 0 |" in lines
+    # At 50%, the column of table 2, the means of both instances are alike, so the difference is clear.
+    assert "| OLS | 2 of 3 | 1 | 0 | 1 |" in lines
+    differences = [
+        fmean(a / b - 1 for a, b in zip(ours, ols, strict=True))
+        for ours, ols in (((150, 230, 450), (130, 260, 480)), ((160, 240, 460), (140, 270, 490)))
+    ]
+    low, high = (100 * end for end in ttest_1samp(differences, 0).confidence_interval(0.95))
+    line = next(line for line in lines if line.startswith("| OLS | ") and "[" in line)
+    expected = f"{100 * fmean(differences):+.1f}% [{low:.1f}, {high:.1f}]".replace("-", "−")
+    assert line.split(" | ")[1] == expected
+
+
+def test_the_verdict_comes_first_and_claims_and_row_weights_have_tables(complete):
+    text = to_markdown(complete, BUDGETS["standard"])
+    assert text.startswith(verdict(summarise(complete, BUDGETS["standard"])))
+    titles = [line for line in text.splitlines() if line.startswith("## ")]
+    assert titles.index("## All tables at a glance") < titles.index("## The paper's claims")
+    assert "## Row weights" in titles
+    assert "## Trained as published" not in titles
+
+
+def test_early_stopping_and_training_as_published_are_rows_beside_the_printed_gaps(make_records):
+    early = {"optimal": [(100.0, 200.0, 400.0)], "neumiss": [(140.0, 240.0, 520.0)]}
+    early["stablemiss"] = [(150.0, 230.0, 450.0)]
+    late = {**early, "stablemiss": [(250.0, 430.0, 950.0)]}
+    levels = (0.1, 0.5, 0.9)
+    as_published = replace(BUDGETS["as_published"], levels=levels)
+    records = make_records("table1", late, as_published)
+    summary = summarise(make_records("table1", early), QUICK, as_published=records)
+    lines = reproduction_markdown(summary).splitlines()
+    place = lines.index("### Table 1, trained as published")
+    rows = [[cell for cell in line.split(" | ")[1:] if cell.strip("| ") != "–"] for line in lines[place:]]
+    named = {line.split(" | ")[0].strip("| "): row for line, row in zip(lines[place:], rows, strict=True)}
+    assert [cell.strip(" |") for cell in named["StableMiss, stopped early"]] == ["50", "30", "50"]
+    assert [cell.strip(" |") for cell in named["StableMiss, 1000 epochs"]] == ["150", "230", "550"]
+    assert named["StableMiss, in print"][0] == "431"
+    # Methods that were not trained as published have no rows.
+    assert "MIWAE, 1000 epochs" not in named
 
 
 def test_settings_are_escaped(stored):

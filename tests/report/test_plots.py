@@ -5,8 +5,8 @@ import pytest
 
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.comparison import compare
-from stablemiss.experiments.tables import TABLES
-from stablemiss.report.plots import INK, gap_plot, mask_plot
+from stablemiss.experiments.tables import ABLATION, TABLES, WEIGHTED_ABLATION
+from stablemiss.report.plots import INK, VARIANTS, gap_limits, gap_plot, mask_plot
 
 STANDARD = BUDGETS["standard"]
 
@@ -18,6 +18,27 @@ def test_a_plot_names_every_method_and_takes_the_colour_of_the_page(complete):
     assert INK not in svg
     assert "currentColor" in svg
     assert not re.search(r"<svg[^>]* (width|height)=", svg)
+
+
+def test_forms_of_the_weights_are_told_apart_by_their_lines(complete):
+    """The same terms have the same colour; lines of our form are dashed."""
+    for full, ours in zip(ABLATION[:3], WEIGHTED_ABLATION, strict=True):
+        assert VARIANTS[full]["color"] == VARIANTS[ours]["color"]
+        assert (VARIANTS[full]["linestyle"], VARIANTS[ours]["linestyle"]) == ("-", "--")
+    svg = gap_plot(compare(TABLES["figure2"], complete, STANDARD))
+    assert "StableMiss weighted only inter" in svg
+    assert "stroke-dasharray" in svg
+
+
+def test_two_plots_of_a_table_can_share_an_axis_and_no_ids(complete):
+    comparison = compare(TABLES["figure2"], complete, STANDARD)
+    low, high = gap_limits([comparison])
+    gaps = [cell.gap for line in comparison.lines for cell in line.cells]
+    assert low < min(0, *gaps) <= max(gaps) < high
+    assert gap_limits([compare(TABLES["figure2"], [], STANDARD)]) is None
+    plots = [gap_plot(comparison, prefix, (low, high)) for prefix in ("a-", "b-")]
+    ids = [set(re.findall(r'\bid="([^"]+)"', plot)) for plot in plots]
+    assert not ids[0] & ids[1]
 
 
 def test_plots_of_one_page_share_no_ids(complete):

@@ -4,48 +4,20 @@ The page quotes a statistic as ``2<!-- first.shift -->``: the number, then its n
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean, median
 
 import pytest
+from scipy.stats import ttest_1samp
 
 from stablemiss.experiments.budgets import BUDGETS
-from stablemiss.experiments.comparison import Comparison
 from stablemiss.experiments.published import read_published
-from stablemiss.experiments.tables import ABLATION, LINEAR, OPTIMAL, PAPER_METHODS
-from stablemiss.report.summary import SUBJECT, Summary, distinct_columns, summarise
+from stablemiss.report.statistics import statistics
+from stablemiss.report.summary import summarise
 from stablemiss.results import Store
 
 ROOT = Path(__file__).parents[2]
-UNWEIGHTED = "stablemiss_unweighted"
 QUOTE = re.compile(r"([−-]?[\d.,]*\d)(%?)<!-- ([\w. ]+) -->")
-Statistics = dict[str, float]
-
-
-def statistics(summary: Summary) -> Statistics:
-    """Name → value. Relative gaps and differences are fractions, not percentages."""
-    tables = summary.tables
-    values = _lead_of_subject(tables, "shift") | _lead_of_subject(tables, "same") | _sizes(tables)
-    for comparison in tables:
-        name = comparison.table.name
-        values |= _wins(comparison)
-        # The pairs give the unweighted variant relative to StableMiss, hence the sign.
-        values |= {f"weights.{name}": -pair.mean for pair in comparison.pairs if pair.label == UNWEIGHTED}
-        values |= _mean_of(f"agreement.{name}", comparison.agreement)
-    values |= _mean_of("weights.mean", [v for key, v in values.items() if key.startswith("weights.")])
-    agreements = [comparison.agreement[number] for comparison, number in distinct_columns(tables)]
-    values |= _mean_of("agreement.mean", agreements)
-    for result in summary.head_to_head:
-        values[f"beaten.{result.label}"] = result.n_won
-        values[f"beaten_by.{result.label}"] = result.n - result.n_won
-        values[f"columns.{result.label}"] = result.n
-        for outcome, n in zip(("lower", "higher", "neither"), result.clear, strict=True):
-            values[f"clearly.{outcome}.{result.label}"] = n
-    for comparison in summary.comparisons:
-        values |= _variants(comparison) if comparison.table.is_figure else {}
-    return values
 
 
 def read_quotes(page: str) -> list[tuple[str, str, str]]:
@@ -57,106 +29,6 @@ def format_like(value: float, digits: str, unit: str) -> str:
     """A value with the unit and the number of decimals of a quote."""
     decimals = len(digits.partition(".")[2])
     return f"{value * (100 if unit else 1):z.{decimals}f}".replace("-", "−")
-
-
-def _mean_of(name: str, values: Sequence[float | None]) -> Statistics:
-    known = [value for value in values if value is not None]
-    return {name: fmean(known)} if known else {}
-
-
-def _wins(comparison: Comparison) -> Statistics:
-    """Number of columns in which a label has the smallest gap: of all labels, and of the paper's methods."""
-    wins: Statistics = {}
-    for number in range(len(comparison.columns)):
-        cells = comparison.column(number)
-        gaps = {label: cell.gap for label, cell in cells.items() if label != LINEAR}
-        of_paper = {label: gap for label, gap in gaps.items() if label in PAPER_METHODS}
-        for group, ranked in (("all", gaps), ("eight", of_paper)):
-            for label, gap in ranked.items():
-                if gap == min(ranked.values()):
-                    key = f"wins.{comparison.table.name}.{group}.{label}"
-                    wins[key] = wins.get(key, 0) + 1
-    return wins
-
-
-def _lead_of_subject(tables: Sequence[Comparison], name: str) -> Statistics:
-    """How often StableMiss is best of the paper's methods, and its mean gap and that of the best other one.
-
-    Computed over the columns with a shift if `name` is "shift", and over those without one if it is "same".
-    """
-    columns = []
-    for comparison, number in distinct_columns(tables):
-        cells = {
-            label: cell
-            for label, cell in comparison.column(number).items()
-            if label in PAPER_METHODS and cell.published is not None
-        }
-        if len(cells) == len(PAPER_METHODS) and cells[SUBJECT].is_as_trained == (name == "same"):
-            columns.append((comparison.table.reference == OPTIMAL, cells))
-    values: Statistics = {f"columns.{name}": len(columns)}
-    for suffix, gap, relative_gap in (
-        ("", "gap", "relative_gap"),
-        (".published", "published", "published_relative_gap"),
-    ):
-        is_first = [
-            getattr(cells[SUBJECT], gap) == min(getattr(cell, gap) for cell in cells.values())
-            for _, cells in columns
-        ]
-        values[f"first{suffix}.{name}"] = sum(is_first)
-        # Relative gaps are averaged only where the reference is Optimal.
-        relative_gaps = [
-            {label: getattr(cell, relative_gap) for label, cell in cells.items()}
-            for has_optimal, cells in columns
-            if has_optimal
-        ]
-        values |= _mean_of(f"gap{suffix}.{name}", [gaps[SUBJECT] for gaps in relative_gaps])
-        best_others = [min(gaps[label] for label in gaps if label != SUBJECT) for gaps in relative_gaps]
-        values |= _mean_of(f"best_other{suffix}.{name}", best_others)
-    return values
-
-
-def _variants(figure: Comparison) -> Statistics:
-    """Gaps of the full variant and the best other one, and the largest change of the RMSE due to weights."""
-    columns = [figure.column(number) for number in range(len(figure.columns))]
-    columns = [column for column in columns if column.keys() >= set(ABLATION)]
-    if not columns:
-        return {}
-    name, subject = figure.table.name, figure.table.subject
-    full = [column[subject].relative_gap for column in columns]
-    others = [min(column[label].relative_gap for label in ABLATION if label != subject) for column in columns]
-    changes = [abs(column[subject].rmse / column[UNWEIGHTED].rmse - 1) for column in columns]
-    return {
-        f"{name}.full": fmean(full),
-        f"{name}.full.last": full[-1],
-        f"{name}.best_other": fmean(others),
-        f"{name}.best_other.last": others[-1],
-        f"{name}.largest_change": max(changes),
-    }
-
-
-def _sizes(tables: Sequence[Comparison]) -> Statistics:
-    """Median gaps, ours and published, and numbers of errors that exceed that of a constant."""
-    cells = [
-        (comparison.table.reference == OPTIMAL, cell)
-        for comparison, number in distinct_columns(tables)
-        for label, cell in comparison.column(number).items()
-        if label in PAPER_METHODS
-    ]
-    known = [cell for _, cell in cells if cell.published_is_worse_than_constant is not None]
-    values: Statistics = {
-        "errors": len(known),
-        "worse_than_constant": sum(cell.is_worse_than_constant for cell in known),
-        "worse_than_constant.published": sum(bool(c.published_is_worse_than_constant) for c in known),
-    }
-    relative_gaps = [
-        (cell.relative_gap, cell.published_relative_gap)
-        for has_optimal, cell in cells
-        if has_optimal and cell.published_relative_gap is not None
-    ]
-    if relative_gaps:
-        values["median.optimal"] = median(ours for ours, _ in relative_gaps)
-        values["median.optimal.published"] = median(published for _, published in relative_gaps)
-    return values
 
 
 def test_statistics_of_a_small_table(stored):
@@ -201,8 +73,8 @@ def test_columns_with_and_without_a_shift_are_counted_separately(complete):
     values = of(complete, "standard")
     # Tables 1, 2, 3 and 6 to 9 have eight columns with a shift each, tables 10 and 11 nine each.
     assert (values["columns.shift"], values["columns.same"]) == (74, 6)
-    clear = [values[f"clearly.{verdict}.partial_vae"] for verdict in ("lower", "higher", "neither")]
-    assert sum(clear) == 6
+    clear = [values[f"clearly.{outcome}.partial_vae"] for outcome in ("lower", "higher", "neither")]
+    assert sum(clear) == 9
 
 
 def test_gaps_to_another_reference_are_left_out_of_the_mean_gap(complete):
@@ -220,19 +92,44 @@ def test_equal_gaps_both_win(stored):
 
 def test_the_effect_of_weights_is_the_relative_increase_of_the_rmse(stored):
     values = of(stored)
-    # RMSE 160, 225, 455 without and 150, 230, 450 with: +6.67%, −2.17% and +1.11% without them.
-    assert values["weights.table1"] == pytest.approx(-(160 / 150 + 225 / 230 + 455 / 450 - 3) / 3)
-    assert values["weights.table2"] == pytest.approx(-(225 / 230 - 1))
+    # RMSE 160, 225, 455 without and 150, 230, 450 with.
+    assert values["weights.table1"] == pytest.approx((150 / 160 + 230 / 225 + 450 / 455 - 3) / 3)
+    assert values["weights.table2"] == pytest.approx(230 / 225 - 1)
     assert (values["beaten.stablemiss_unweighted"], values["columns.stablemiss_unweighted"]) == (2, 3)
 
 
-def test_a_figure_compares_the_full_variant_with_the_best_other(complete):
-    values = of(complete, "standard")
-    assert values["figure2.full"] == pytest.approx(0.243, abs=0.0005)
-    assert values["figure2.best_other"] == pytest.approx(0.264, abs=0.0005)
-    assert values["figure2.full.last"] == pytest.approx(0.207, abs=0.0005)
-    assert values["figure2.best_other.last"] == pytest.approx(0.226, abs=0.0005)
-    assert values["figure2.largest_change"] == pytest.approx(0.049, abs=0.0005)
+def test_a_figure_compares_the_full_variant_with_the_best_other(make_records):
+    errors = {"optimal": (100.0, 100.0, 200.0), "stablemiss_full": (110.0, 120.0, 240.0)}
+    errors |= {"stablemiss_intra": (120.0, 110.0, 260.0), "stablemiss_inter": (130.0, 130.0, 250.0)}
+    errors["stablemiss_unweighted"] = (110.0, 120.0, 300.0)
+    values = of(make_records("figure2", {label: [rmse] for label, rmse in errors.items()}))
+    assert values["figure2.full"] == pytest.approx((0.1 + 0.2 + 0.2) / 3)
+    assert values["figure2.best_other"] == pytest.approx((0.1 + 0.1 + 0.25) / 3)
+    assert values["figure2.full.last"] == pytest.approx(0.2)
+    assert values["figure2.best_other.last"] == pytest.approx(0.25)
+    assert values["figure2.largest_change"] == pytest.approx(1 - 240 / 300)
+
+
+def test_mean_gaps_of_other_methods_are_beside_that_of_stablemiss_in_the_same_columns(stored):
+    values = of(at_levels(with_all_eight(stored), 0.1, 0.9))
+    assert values["mean_gap.ols"] == pytest.approx((30 / 100 + 80 / 400) / 2)
+    assert values["mean_gap.ols.stablemiss"] == values["mean_gap.stablemiss"] == values["gap.shift"]
+    ols = next(record for record in stored if record.label == "ols")
+    fewer = [record for record in with_all_eight(stored) if record.label != "ols"]
+    values = of(at_levels([*fewer, *at_levels([ols], 0.9)], 0.1, 0.9))
+    assert values["mean_gap.ols.stablemiss"] == pytest.approx(50 / 400)
+
+
+def test_the_overall_effect_of_weights_has_an_interval_over_instances(make_records):
+    budget = replace(BUDGETS["quick"], n_instances=3)
+    with_weights = [(100.0, 100.0, 100.0), (102.0, 102.0, 102.0), (104.0, 104.0, 104.0)]
+    errors = {"stablemiss": with_weights, "stablemiss_unweighted": [(100.0,) * 3] * 3}
+    errors["optimal"] = [(90.0,) * 3] * 3
+    values = statistics(summarise(make_records("table7", errors, budget), budget))
+    low, high = ttest_1samp([0.0, 0.02, 0.04], 0).confidence_interval(0.95)
+    assert values["weights.overall"] == pytest.approx(0.02)
+    assert (values["weights.overall.low"], values["weights.overall.high"]) == pytest.approx((low, high))
+    assert (values["weights.instances"], values["weights.tables"]) == (3, 1)
 
 
 def test_published_errors_worse_than_a_constant_and_median_gaps(stored):

@@ -46,9 +46,9 @@ def test_settings_times_and_configurations_are_those_of_the_records(stored):
 
 def test_the_number_of_instances_is_written_as_a_range_if_columns_differ(two_instances):
     [table1, *_] = summarise(two_instances, STANDARD).comparisons
-    assert instances_text(table1) == "2 of 3"
+    assert instances_text(table1) == "2 of 5"
     uneven = [one for one in two_instances if one.instance == 0 or one.label != "optimal"]
-    assert instances_text(summarise(uneven, STANDARD).comparisons[0]) == "1 of 3"
+    assert instances_text(summarise(uneven, STANDARD).comparisons[0]) == "1 of 5"
 
 
 def test_tables_that_were_not_run_and_missing_results_are_named(stored, complete):
@@ -57,5 +57,5 @@ def test_tables_that_were_not_run_and_missing_results_are_named(stored, complete
     assert settings["Not run"].endswith(
         "Table 4 (needs images (MNIST)), Table 5 (needs road networks (traffic))"
     )
-    assert settings["Results missing in"].startswith("Table 1 (30 of 48 cells)")
+    assert settings["Results missing in"].startswith("Table 1 (33 of 51 cells)")
     assert "Results missing in" not in dict(summarise(complete, STANDARD).settings)

@@ -2,10 +2,21 @@
 
 import pytest
 
-from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.budgets import BUDGETS, LABELS
 from stablemiss.experiments.comparison import compare
 from stablemiss.experiments.tables import TABLES
-from stablemiss.report.text import axis_title, column_titles, decimals_for, number, percent
+from stablemiss.report.text import (
+    DESCRIPTIONS,
+    axis_title,
+    column_titles,
+    decimals_for,
+    interval_text,
+    number,
+    percent,
+    range_text,
+    signed_percent,
+    title_of,
+)
 
 LEVELS = ["10%", "50%", "90%"]
 
@@ -24,6 +35,26 @@ def test_numbers_have_no_negative_zero_and_enough_decimals():
     assert number(-0.001, 2) == "0.00"
     assert number(-1.5, 1) == "−1.5"
     assert (decimals_for([None, 99.0]), decimals_for([100.0]), decimals_for([])) == (2, 0, 2)
+
+
+def test_every_label_of_a_table_has_a_name_of_its_own_and_a_description():
+    labels = {label for table in TABLES.values() for label in table.methods}
+    assert labels <= DESCRIPTIONS.keys()
+    titles = [title_of(label) for label in LABELS]
+    assert len(set(titles)) == len(titles)
+    # Names are listed in sentences.
+    assert not any("," in title for title in titles)
+
+
+def test_differences_have_a_sign_and_intervals_brackets():
+    assert [signed_percent(value) for value in (0.0312, -0.0312, 0.0, None)] == [
+        "+3.1%",
+        "−3.1%",
+        "0.0%",
+        "–",
+    ]
+    assert (interval_text((-0.012, 0.034)), interval_text(None)) == ("[−1.2, 3.4]", "")
+    assert (range_text((0.1, 45.6)), range_text((5.0, 5.0)), range_text(None)) == ("0.1–46", "5", "–")
 
 
 def test_percentages_have_no_rounding_noise():

@@ -75,6 +75,37 @@ def test_training_ends_after_max_epochs():
     assert (history.ending, history.best_epoch) == ("max_epochs", 4)
 
 
+def test_without_patience_all_epochs_run_at_the_full_learning_rate_and_the_last_one_is_kept():
+    """The number falls by 0.1 in each epoch from 1.0; the score is best at 0.5 and is not looked at."""
+    module, modes = numbers(1.0), []
+
+    def score():
+        modes.append((module.training, torch.is_grad_enabled()))
+        return abs(module[0].item() - 0.5)
+
+    stage = Stage(
+        "stage",
+        module,
+        [Step(decrease(module), list(module), sgd)],
+        score,
+        make_rows(),
+        max_epochs=8,
+        patience=None,
+        lr_reductions=3,
+    )
+    [history] = run(stage)
+    assert module[0].item() == pytest.approx(0.2)
+    assert not module.training
+    assert modes == [(False, False)]
+    assert history.scores == [history.best_score] == pytest.approx([0.3])
+    assert [loss for (loss,) in history.losses] == pytest.approx(np.arange(1.0, 0.25, -0.1))
+    assert (history.best_epoch, history.lr_reductions, history.ending) == (8, [], "max_epochs")
+
+
+def test_up_to_the_best_epoch_training_is_the_same_with_and_without_patience():
+    assert noisy_fit(3, patience=None) == noisy_fit(3, patience=10)
+
+
 def test_a_reduction_restores_the_best_epoch_and_lowers_the_learning_rate():
     """From 1.0, steps of 0.1 reach 0.56 only to within 0.04; smaller steps get closer."""
     module = numbers(1.0)
@@ -201,8 +232,8 @@ def test_clipping_bounds_the_gradient(clip):
     assert move[0] / move[1] == pytest.approx(0.75)
 
 
-def noisy_fit(seed):
-    """A fit whose loss draws from torch's generators."""
+def noisy_fit(seed, patience=10):
+    """A fit whose loss draws from torch's generators, and whose last epoch is its best."""
     module = nn.Linear(1, 1)
     with torch.no_grad():
         module.weight.zero_()
@@ -222,8 +253,10 @@ def noisy_fit(seed):
         rows,
         batch_size=8,
         max_epochs=5,
+        patience=patience,
     )
-    run(stage, seed=seed)
+    [history] = run(stage, seed=seed)
+    assert history.best_epoch == 5
     return module.weight.item(), module.bias.item()
 
 
@@ -289,11 +322,36 @@ def test_a_reduction_of_the_learning_rate_recovers_from_divergence():
     assert module[0].item() == pytest.approx(0.8 - 3 * LR_FACTOR * 0.1)
 
 
-def test_a_stage_with_an_empty_table_raises():
+def test_divergence_without_patience_is_an_error_even_after_progress():
+    """No earlier parameters were kept."""
+    recorded = RecordedProgress()
+    with pytest.raises(FloatingPointError, match=r'"shaky" .*epoch 4 .*patience'):
+        run(replace(diverging(numbers(1.0), at_call=4), patience=None), progress=recorded)
+    assert recorded.calls[-1] == ("finish",)
+
+
+def test_without_patience_a_step_that_did_not_run_in_an_epoch_is_no_divergence():
+    module = numbers(1.0, 1.0)
+    steps = [Step(decrease(module, i), [module[i]], sgd, every=every) for i, every in enumerate((1, 3))]
+    [history] = run(Stage("stage", module, steps, lambda: 0.0, make_rows(), max_epochs=3, patience=None))
+    assert [other is None for _, other in history.losses] == [True, True, False]
+
+
+@pytest.mark.parametrize("patience", [3, None])
+def test_a_stage_with_an_empty_table_raises(patience):
     module = numbers(1.0)
     rows = make_rows().take(torch.tensor([], dtype=torch.int64))
     with pytest.raises(ValueError, match='"empty" has no rows'):
-        run(Stage("empty", module, [Step(decrease(module), list(module), sgd)], lambda: 0.0, rows))
+        run(
+            Stage(
+                "empty",
+                module,
+                [Step(decrease(module), list(module), sgd)],
+                lambda: 0.0,
+                rows,
+                patience=patience,
+            )
+        )
 
 
 def test_a_stage_without_rows_calls_its_losses_without_arguments_and_draws_no_order():
@@ -388,7 +446,8 @@ def test_progress_receives_each_epoch_and_is_finished_even_after_an_error(monkey
     assert recorded.calls[-1] == ("finish",)
 
 
-def test_progress_is_reported_within_epochs_and_can_stop_the_training(monkeypatch):
+@pytest.mark.parametrize("patience", [10, None])
+def test_progress_is_reported_within_epochs_and_can_stop_the_training(patience, monkeypatch):
     """A report raises, as if the user had cancelled, in the third of the four batches of the first epoch."""
     monkeypatch.setattr(loop, "REPORT_SECONDS", 0.0)
     module, recorded = numbers(1.0), RecordedProgress()
@@ -400,7 +459,9 @@ def test_progress_is_reported_within_epochs_and_can_stop_the_training(monkeypatc
 
     recorded.update = update
     step = Step(decrease(module), list(module), sgd)
-    stage = Stage("stage", module, [step], lambda: 0.0, make_rows(), max_epochs=2, min_batches=4)
+    stage = Stage(
+        "stage", module, [step], lambda: 0.0, make_rows(), max_epochs=2, patience=patience, min_batches=4
+    )
     with pytest.raises(KeyboardInterrupt):
         run(stage, progress=recorded)
     assert recorded.calls == [

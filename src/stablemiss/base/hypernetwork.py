@@ -48,6 +48,10 @@ class HypernetworkPredictor(NetworkPredictor):
         super().__init__(network, history)
         self.weighting = weighting
 
+    @property
+    def effective_share(self) -> float | None:
+        return None if self.weighting is None else self.weighting.effective_rows / len(self.weighting.weight)
+
 
 class HypernetworkMethod(Method):
     """Weighted regression with a predictor whose parameters are generated from the mask.
@@ -57,12 +61,13 @@ class HypernetworkMethod(Method):
 
     predictor_class: ClassVar[type[Predictor]] = HypernetworkPredictor
     # PAPER: 1 to 3 layers of 128 to 4096 units.
-    # DEVIATION: at most 1024 units because φ overfits with more; 0 hidden layers and 32 units are included
-    # because small tables need smaller networks.
+    # DEVIATION: at most 1024 units in φ and 512 in g, because φ overfits with more; 0 hidden layers and 32
+    # units of φ are included, because small tables need smaller networks.
     space: ClassVar[Space] = {
         "architecture": Choice("linear", "mlp"),
         "hidden": Choice(32, 64, 128, 256, 512, 1024),
         "layers": Choice(0, 1, 2, 3),
+        "g_hidden": Choice((128,), (256,), (512,), (128, 128), (128, 128, 128)),
         "learning_rate": Range(1e-4, 1e-2, log=True),
         "weight_decay": Range(0.1, 10.0, log=True),
     }
@@ -72,13 +77,13 @@ class HypernetworkMethod(Method):
         architecture: Literal["linear", "mlp"] = "linear",
         hidden: int = 128,
         layers: int = 1,
-        g_hidden: Sequence[int] = (32,),
+        g_hidden: Sequence[int] = (128,),
         rank: int | None = None,
         learning_rate: float = 1e-3,
         weight_decay: float = 3.0,
-        batch_size: int = 256,
+        batch_size: int = 64,
         max_epochs: int = 200,
-        patience: int = 4,
+        patience: int | None = 8,
         device: str = "auto",
     ):
         self.architecture = architecture
@@ -94,8 +99,13 @@ class HypernetworkMethod(Method):
         self.device = device
 
     @abstractmethod
-    def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
-        """Learn weights of the training rows; return None to keep the weights in `train`."""
+    def learn_row_weights(
+        self, train: MaskedData, rng: Rng, progress: Progress
+    ) -> Sequence[Weighting | None]:
+        """Learn weights of the training rows; None keeps the weights in `train`.
+
+        If there are several candidates, a network is trained with each of them, and the best one is kept.
+        """
 
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
@@ -103,8 +113,32 @@ class HypernetworkMethod(Method):
         self._check()
         # A separate generator, so that the weights do not change the network's initial parameters and
         # batches.
-        weight_rng = np.random.default_rng(draw_seed(rng))
-        weighting = self.learn_row_weights(train, weight_rng, progress)
+        weight_rng, seed = np.random.default_rng(draw_seed(rng)), draw_seed(rng)
+        candidates = [
+            # The same initial parameters and batches for all candidates.
+            self._fit_network(weighting, train, valid, task, np.random.default_rng(seed), progress)
+            for weighting in self.learn_row_weights(train, weight_rng, progress)
+        ]
+        return min(candidates, key=self._selection_loss)
+
+    def _selection_loss(self, predictor: HypernetworkPredictor) -> float:
+        """Loss by which the best candidate is chosen: on validation rows, if they are used at all."""
+        [history] = predictor.history
+        # PAPER: tuned on the training loss.
+        # DEVIATION: on validation rows whenever they are used for early stopping, because the training loss
+        # favours weights that leave few effective rows.
+        last_loss = history.losses[-1][0]
+        return history.best_score if self.patience is not None or last_loss is None else last_loss
+
+    def _fit_network(
+        self,
+        weighting: Weighting | None,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        rng: Rng,
+        progress: Progress,
+    ) -> HypernetworkPredictor:
         if weighting is not None:
             # Validation rows keep their weights, so the mean weight of the training rows must not change.
             train = replace(train, weight=weighting.weight * train.weight.mean())
@@ -133,7 +167,8 @@ class HypernetworkMethod(Method):
     def _check(self) -> None:
         check_choice(self, architecture=("linear", "mlp"))
         check_integer(self, hidden=(1, MAX_WIDTH), layers=(0, MAX_LAYERS))
-        check_integer(self, batch_size=1, max_epochs=1, patience=1)
+        check_integer(self, batch_size=1, max_epochs=1)
+        check_integer(self, patience=1, unless=None)
         check_integer(self, rank=(1, MAX_WIDTH), unless=None)
         check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "g_hidden")

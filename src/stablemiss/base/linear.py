@@ -47,6 +47,12 @@ class LinearPredictor(Predictor):
         self.use_mask = use_mask
         self.weight = weight
 
+    @property
+    def effective_share(self) -> float | None:
+        if self.weight is None:
+            return None
+        return float(self.weight.sum() ** 2 / (self.weight**2).sum() / len(self.weight))
+
     def _predict(self, values: Floats, mask: NDArray) -> Floats:
         return self.intercept + design(values, mask, self.means, self.use_mask) @ self.coefficients
 

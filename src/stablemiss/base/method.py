@@ -35,6 +35,14 @@ class Predictor(ABC):
         mask = mask.astype(bool)
         return self._predict(zero_where_missing(values, mask), mask)
 
+    @property
+    def effective_share(self) -> float | None:
+        """Effective sample size under the fitted row weights, divided by the number of training rows.
+
+        One for equal weights; None if the method fits no row weights, or if the predictor was loaded.
+        """
+        return None
+
     @abstractmethod
     def _predict(self, values: Floats, mask: Bools) -> Floats:
         """Raw outputs (n, d_output) for values that are already zero where missing."""

@@ -118,7 +118,7 @@ class NetworkMethod(Protocol):
     name: ClassVar[str]
     batch_size: int
     max_epochs: int
-    patience: int
+    patience: int | None
 
 
 def train_network(
@@ -133,13 +133,15 @@ def train_network(
 ) -> list[History]:
     """Train a network with early stopping on the task loss of validation rows.
 
-    The learning rate is lowered up to three times, and the network keeps the parameters of the best epoch.
+    This is the stopping rule of all methods with a network. After `patience` epochs without a lower
+    validation loss the learning rate is lowered, at most three times; then training ends. The network keeps
+    the parameters of the best epoch. Validation rows are used for nothing else.
     Small tables get smaller batches and several passes per epoch, so that training works with fifty rows.
 
     Parameters
     ----------
     method : NetworkMethod
-        Its `batch_size`, `max_epochs` and `patience` are used.
+        Its `batch_size`, `max_epochs` and `patience` are used; a patience of None turns early stopping off.
     network : nn.Module
         Maps values and mask to outputs.
     steps : sequence of Step

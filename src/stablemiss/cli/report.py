@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stablemiss.cli.errors import plain_errors
 from stablemiss.cli.formats import check_not_input
 
+if TYPE_CHECKING:
+    from stablemiss.results import Record
+
 
 def report(
     budget: Annotated[
-        str, typer.Option(help="Budget whose records are shown: quick, standard or paper.")
+        str, typer.Option(help="Budget whose records are shown: quick, standard, paper or as_published.")
     ] = "standard",
     folder: Annotated[
         Path, typer.Option(help="Folder in which `stablemiss reproduce` stores records.")
@@ -30,7 +33,9 @@ def report(
     """Write an HTML report of the records of `stablemiss reproduce`, beside the published results."""
     with plain_errors():
         from stablemiss.experiments.reproduce import current_records, to_budget
+        from stablemiss.report.changes import FIRST_RUN, changes_markdown
         from stablemiss.report.markdown import reproduction_markdown, split_page, write_block
+        from stablemiss.report.method_results import SHOWN, method_results
         from stablemiss.report.page import check_can_render, render_page, write_page
         from stablemiss.report.summary import summarise
         from stablemiss.results import Store
@@ -55,8 +60,34 @@ def report(
                 f"stablemiss reproduce all --budget {budget} --folder {folder}",
                 err=True,
             )
-        write_page(render_page(records, chosen), output)
+        as_published = _as_published(folder, budget)
+        write_page(render_page(records, chosen, as_published=as_published), output)
         typer.echo(f"Report: {output}")
         if docs is not None:
-            write_block(docs, "reproduction", reproduction_markdown(summarise(records, chosen)))
+            summary = summarise(records, chosen, as_published=as_published)
+            write_block(docs, "reproduction", reproduction_markdown(summary))
+            first_run = folder / FIRST_RUN
+            if budget == "standard" and first_run.exists():
+                write_block(docs, "changes", changes_markdown(Store(first_run).records(), records))
             typer.echo(f"Docs: {docs}")
+            for name in SHOWN:
+                # The pages of the methods, if they are beside this one.
+                if (page := docs.parent / "methods" / f"{name}.md").exists():
+                    write_block(page, "results", method_results(summary, name))
+                    typer.echo(f"Docs: {page}")
+
+
+def _as_published(folder: Path, budget: str) -> list[Record]:
+    """Up-to-date records of networks trained as published, to show beside those of another budget."""
+    from stablemiss.experiments.reproduce import current_records, to_budget
+    from stablemiss.results import Store
+
+    name = "as_published"
+    path = folder / f"{name}.jsonl"
+    # Smaller data of the budget quick would not be comparable.
+    if budget not in ("standard", "paper") or not path.exists():
+        return []
+    records, n_old = current_records(Store(path), to_budget(name))
+    if n_old:
+        typer.echo(f"Skipped {n_old} records in {path} that were computed with different settings.", err=True)
+    return records

@@ -29,7 +29,8 @@ def reproduce(
     budget: Annotated[
         str,
         typer.Option(
-            help="quick (minutes), standard (hours) or paper (1000 epochs and a hyper-parameter search)."
+            help="quick (minutes), standard (hours), as_published (three methods, 1000 epochs without early "
+            "stopping) or paper (1000 epochs and a hyper-parameter search)."
         ),
     ] = "standard",
     folder: Annotated[

@@ -286,7 +286,7 @@ def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state:
     # DEVIATION: according to the text of the paper, component means are distributed like the mean of
     # "Gaussian"; they are halved here because the authors' code halves them.
     means = rng.standard_normal((n_components, n_features)) / 2
-    # As in the authors' code, the scale of the coefficients comes from a separate covariance matrix.
+    # AUTHORS' CODE: the scale of the coefficients comes from a separate covariance matrix.
     coef_covariance = _draw_covariance(n_features, rng)
     return _with_target(weights / weights.sum(), means, covariances, coef_covariance, rng)
 
@@ -303,7 +303,8 @@ def _with_target(
     weights: Floats, means: Floats, covariances: Floats, coef_covariance: Floats, rng: Rng
 ) -> Population:
     """Draw coefficients whose variance is the sum of the entries of `coef_covariance`, and set the noise."""
-    # PAPER: α₀ = 1, α_i = 1 + N(1, 1ᵀΣ1).
+    # PAPER: the coefficients are drawn from a Gaussian distribution.
+    # AUTHORS' CODE: α₀ = 1, α_i = 1 + N(1, 1ᵀΣ1).
     coef = 2.0 + np.sqrt(coef_covariance.sum()) * rng.standard_normal(len(coef_covariance))
     noiseless = Population(weights, means, covariances, coef, intercept=1.0, noise_sd=0.0)
     # DEVIATION: the noise level follows from the signal variance of the population, not of each drawn sample

@@ -76,8 +76,9 @@ class ChannelDependence:
         It also falls if a few rows get all the weight, so it must be combined with a penalty on the spread of
         the weights.
         """
-        # DEVIATION: each column has its own frequencies and phases, because with shared ones, as in the
-        # authors' code, only equal functions of two columns are compared.
+        # DEVIATION: each column has its own frequencies and phases, and a feature is a cosine, because the
+        # authors' code shares the frequencies between columns (each has its own phase) and adds cosine and
+        # sine, so that the functions it compares differ only by a shift.
         channels = features.of_values(self.standardised).permute(2, 0, 1).contiguous()
         return _SquaredCovariances.apply(weight, channels, self.pairs)
 
@@ -231,9 +232,15 @@ class BatchDecorrelator:
         self.lambda_p = lambda_p
         self.q = q
         self.max_columns = max_columns
+        self._sum_of_shares, self._n_batches = torch.zeros(()), 0
         check_rng(rng)
         check_integer(self, n_steps=0, q=(1, 1000), max_columns=2)
         check_number(self, learning_rate="[0, 1e6]", lambda_p="[1e-30, 1e30]")
+
+    @property
+    def effective_share(self) -> float | None:
+        """Effective sample size of the fitted weights divided by the number of rows, mean over batches."""
+        return float(self._sum_of_shares) / self._n_batches if self._n_batches else None
 
     def __call__(self, features: Tensor, weight: Tensor) -> Tensor:
         """Fitted weights (n,) of the rows of a batch, which sum to one.
@@ -272,4 +279,8 @@ class BatchDecorrelator:
             inner_loop(loss, [logits], partial(torch.optim.SGD, lr=lr, momentum=0.9), n_steps)
         logits = logits.detach()
         self.memory.add(features, logits + log_weight)
-        return logits.softmax(dim=0)
+        fitted = logits.softmax(dim=0)
+        # A tensor is added, because reading a number would make a GPU wait.
+        self._sum_of_shares = self._sum_of_shares.to(fitted) + 1 / (len(fitted) * fitted.square().sum())
+        self._n_batches += 1
+        return fitted

@@ -31,9 +31,11 @@ from stablemiss.seeding import Rng
 
 Form = Literal["weighted", "paper"]
 TERMS = ("xx", "mm", "xm")
-# Minimum number of rows in which a column, or both columns of a pair, must be observed. Others are skipped,
-# because their covariances are mostly noise.
+# Minimum number of rows in which a column, or both columns of a pair, must be observed; others are skipped.
+# The weighted form skips those with few rows, because their covariances are mostly noise. The paper skips
+# none; its divisor, the number of rows minus one, needs two.
 MIN_ROWS = 30
+MIN_ROWS_PAPER = 2
 # Joint counts are cached for tables with at most this many blocks of columns.
 MAX_CACHED_BLOCKS = 8
 
@@ -87,6 +89,7 @@ class Dependence:
         self.n, self.d = values.shape
         self.q = features.frequency.shape[1]
         self.terms, self.form = tuple(terms), form
+        self.min_rows = MIN_ROWS if form == "weighted" else MIN_ROWS_PAPER
         self.blocks = [
             _Block.of(slice(start, min(start + block, self.d)), values, mask, features, groups)
             for start in range(0, self.d, block)
@@ -152,7 +155,7 @@ class Dependence:
             norm_left, norm_right = norms[first.columns], norms[second.columns]
             sums = {}
             if "xx" in self.terms:
-                included = upper & (self._joint_counts(first, second) >= MIN_ROWS)
+                included = upper & (self._joint_counts(first, second) >= self.min_rows)
                 fraction = torch.where(included, both, 1.0)[:, None, :, None]
                 covariance = products / fraction - left_mask[..., None] * mask_right[:, None] / fraction**2
                 sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
@@ -160,10 +163,10 @@ class Dependence:
                 covariance = both - observed_left[:, None] * observed_right
                 sums["mm"] = (covariance.square() * norm_left[:, None] * norm_right * upper).sum()
             if "xm" in self.terms:
-                included = upper & first.has_enough_rows[:, None]
+                included = upper & (first.count >= self.min_rows)[:, None]
                 sums["xm"] = _column_and_mask(left_mask, mean_left, observed_left, both, norm_right, included)
                 # The reverse pairs; within one block these are the pairs below the diagonal.
-                included = (upper & second.has_enough_rows).T
+                included = (upper & (second.count >= self.min_rows)).T
                 reverse = mask_right.permute(1, 2, 0), mean_right, observed_right, both.T, norm_left, included
                 sums["xm"] = sums["xm"] + _column_and_mask(*reverse)
             total = sum(sums.values(), weight.new_zeros(()))
@@ -202,8 +205,8 @@ class Dependence:
             sums = {}
             if "xx" in self.terms:
                 counts = self._joint_counts(first, second)
-                covariance = products / (counts.clamp_min(MIN_ROWS) - 1)[:, None, :, None]
-                included = upper & (counts >= MIN_ROWS)
+                covariance = products / (counts.clamp_min(self.min_rows) - 1)[:, None, :, None]
+                included = upper & (counts >= self.min_rows)
                 sums["xx"] = (covariance.square().sum(dim=(1, 3)) * included).sum()
             if "mm" in self.terms:
                 ones_row = torch.stack([gram[-1, -1].expand(c), gram[-1, c * q : -1]], dim=1).expand(b, c, 2)
@@ -216,10 +219,10 @@ class Dependence:
             if "xm" in self.terms:
                 # As published, the pair of a column and its own indicator is included.
                 pairs = (upper | upper.T).fill_diagonal_(True) if first is second else upper
-                included = pairs & first.has_enough_rows[:, None]
+                included = pairs & (first.count >= self.min_rows)[:, None]
                 sums["xm"] = _paper_column_and_mask(left_mask, left_ones, first.count, of_second, included)
                 if first is not second:
-                    included = (pairs & second.has_enough_rows).T
+                    included = (pairs & (second.count >= self.min_rows)).T
                     reverse = mask_right.permute(1, 2, 0), ones_right, second.count, of_first, included
                     sums["xm"] = sums["xm"] + _paper_column_and_mask(*reverse)
             total = sum(sums.values(), weight.new_zeros(()))
@@ -269,11 +272,6 @@ class _Block:
     @property
     def width(self) -> int:
         return self.columns.stop - self.columns.start
-
-    @property
-    def has_enough_rows(self) -> torch.Tensor:
-        """Which columns are observed in enough rows to be compared with an indicator."""
-        return self.count >= MIN_ROWS
 
     @property
     def indicators(self) -> torch.Tensor:

@@ -32,7 +32,7 @@ from stablemiss.decorrelation.objective import (
 from stablemiss.decorrelation.permuting import draw_orders
 from stablemiss.progress import Progress, to_progress
 from stablemiss.seeding import Rng, check_rng
-from stablemiss.training import Rows, Stage, Step, run_stages, to_device
+from stablemiss.training import Rows, Stage, Step, minimise, run_stages, to_device
 
 # Steps per epoch. After each epoch the score is computed and the random features of the loss are redrawn.
 STEPS_PER_EPOCH = 20
@@ -67,7 +67,9 @@ class Decorrelator:
         grows with its square.
     redraw : bool, default=True
         Draw new random features for the loss after every 20 steps, and use separate ones for early stopping,
-        so that the weights cannot overfit the features. False uses a single draw for both.
+        so that the weights cannot overfit the features. False uses a single draw for both, as in the paper;
+        without batches the objective is then fixed and minimised by L-BFGS, in `max_epochs` · 20 steps at
+        most.
     batch_size : int, default=None
         Number of rows per step, for tables too large to be used as a whole; None uses all rows. A larger
         value has less sampling noise.
@@ -340,6 +342,17 @@ class _Problem:
 
     def _minimise(self, objective: Objective, weights: RowWeights, progress: Progress) -> None:
         settings = self.settings
+        if self.is_full_batch and not settings.redraw:
+            max_steps = settings.max_epochs * STEPS_PER_EPOCH
+            progress.start("row weights", total=max_steps)
+            minimise(
+                lambda: objective(weights, self.loss_measure),
+                weights.theta,
+                max_steps,
+                report=lambda step: progress.update(step, ""),
+            )
+            progress.finish()
+            return
 
         def loss(batch: Rows) -> Tensor:
             if self.is_full_batch:

@@ -23,18 +23,18 @@ class _StableMissEstimator(MissingEstimator):
         *,
         hidden: int = 128,
         layers: int = 1,
-        g_hidden: Sequence[int] = (32,),
+        g_hidden: Sequence[int] = (128,),
         rank: int | None = None,
         learning_rate: float = 1e-3,
         weight_decay: float = 3.0,
-        batch_size: int = 256,
+        batch_size: int = 64,
         max_epochs: int = 200,
-        patience: int = 4,
+        patience: int | None = 8,
         device: str = "auto",
         decorrelate: Decorrelate = "none",
         form: Form = "weighted",
         strength: float = 0.25,
-        gamma: float | None = None,
+        gamma: float | Sequence[float] | None = None,
         validation_fraction: float = 0.15,
         validation_split: ValidationSplit = None,
         random_state: Any = None,
@@ -92,7 +92,7 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
     layers : int, default=1
         Number of hidden layers of φ. More layers represent more complex functions of the mask; 0 makes the
         parameters of g linear in the mask.
-    g_hidden : sequence of int, default=(32,)
+    g_hidden : sequence of int, default=(128,)
         Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible; the cost of the
         last layer of φ grows with the number of parameters of g.
     rank : int, default=None
@@ -103,15 +103,16 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
     weight_decay : float, default=3.0
         Weight decay of φ. It shrinks the predictors of all masks towards a common predictor, which is not
         shrunk itself. A larger value overfits less; above about ten, masks are no longer distinguished.
-    batch_size : int, default=256
+    batch_size : int, default=64
         Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. If this
         gives fewer than sixteen batches per pass, batches are made smaller, down to 32 rows.
     max_epochs : int, default=200
         Maximum number of epochs. On small tables an epoch consists of several passes (at least sixteen
         batches).
-    patience : int, default=4
+    patience : int or None, default=8
         Epochs without a better validation loss after which the learning rate is lowered, at most three times;
-        then training ends. A larger value finds late improvements and takes longer.
+        then training ends. A larger value finds late improvements and takes longer. None turns early stopping
+        off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     decorrelate : {"none", "intra", "inter", "full"}, default="none"
@@ -123,8 +124,10 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
         Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
         which all weights stay equal. Larger values therefore decorrelate less; towards 0 dependence falls
         further and fewer rows carry the weight.
-    gamma : float, default=None
-        γ itself, as in the paper; `strength` is then ignored.
+    gamma : float, sequence of float or None, default=None
+        γ itself, as in the paper; `strength` is then ignored. Of several values, the one with the lowest
+        validation loss is kept. A network is trained for each value, except for those whose weights differ
+        from earlier ones by less than half a per cent on average.
     validation_fraction : float, default=0.15
         Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
         these choices more reliable and leaves fewer rows to train on.
@@ -199,7 +202,7 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
     layers : int, default=1
         Number of hidden layers of φ. More layers represent more complex functions of the mask; 0 makes the
         parameters of g linear in the mask.
-    g_hidden : sequence of int, default=(32,)
+    g_hidden : sequence of int, default=(128,)
         Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible; the cost of the
         last layer of φ grows with the number of parameters of g.
     rank : int, default=None
@@ -210,15 +213,16 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
     weight_decay : float, default=3.0
         Weight decay of φ. It shrinks the predictors of all masks towards a common predictor, which is not
         shrunk itself. A larger value overfits less; above about ten, masks are no longer distinguished.
-    batch_size : int, default=256
+    batch_size : int, default=64
         Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. If this
         gives fewer than sixteen batches per pass, batches are made smaller, down to 32 rows.
     max_epochs : int, default=200
         Maximum number of epochs. On small tables an epoch consists of several passes (at least sixteen
         batches).
-    patience : int, default=4
+    patience : int or None, default=8
         Epochs without a better validation loss after which the learning rate is lowered, at most three times;
-        then training ends. A larger value finds late improvements and takes longer.
+        then training ends. A larger value finds late improvements and takes longer. None turns early stopping
+        off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     decorrelate : {"none", "intra", "inter", "full"}, default="none"
@@ -230,8 +234,10 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
         which all weights stay equal. Larger values therefore decorrelate less; towards 0 dependence falls
         further and fewer rows carry the weight.
-    gamma : float, default=None
-        γ itself, as in the paper; `strength` is then ignored.
+    gamma : float, sequence of float or None, default=None
+        γ itself, as in the paper; `strength` is then ignored. Of several values, the one with the lowest
+        validation loss is kept. A network is trained for each value, except for those whose weights differ
+        from earlier ones by less than half a per cent on average.
     validation_fraction : float, default=0.15
         Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
         model. Raising it makes these choices more reliable and leaves fewer rows to train on.

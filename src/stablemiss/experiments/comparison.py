@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import fmean, stdev
@@ -11,7 +11,14 @@ from scipy.stats import spearmanr, t
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.published import read_published
-from stablemiss.experiments.tables import CONSTANT, LINEAR, PAPER_METHODS, PaperTable, TableColumn
+from stablemiss.experiments.tables import (
+    ABLATION,
+    CONSTANT,
+    LINEAR,
+    PAPER_METHODS,
+    PaperTable,
+    TableColumn,
+)
 from stablemiss.results import Record
 
 
@@ -25,20 +32,27 @@ class Cell:
     rmse: float
     is_as_trained: bool  # the test rows have the missingness of the training rows
     is_worse_than_constant: bool
-    published: float | None  # the gap in the paper
-    published_relative_gap: float | None  # divided by the paper's reference
-    published_is_worse_than_constant: bool | None  # None if unknown
     mark: str = ""  # "best" or "second" of its group
-    published_mark: str = ""
+
+
+@dataclass(frozen=True)
+class Published:
+    """One method in one column of a table, as the paper prints it."""
+
+    gap: float
+    relative_gap: float | None  # divided by the paper's reference, if that is printed
+    is_worse_than_constant: bool | None  # None if unknown
+    mark: str = ""  # "best" or "second" of the paper's methods
 
 
 @dataclass(frozen=True)
 class Line:
-    """One method: a cell for each column, None where it was not run."""
+    """One method: for each column our cell, None where it was not run, and the published one."""
 
     label: str
     is_from_paper: bool
     cells: tuple[Cell | None, ...]
+    published: tuple[Published | None, ...]
 
 
 @dataclass(frozen=True)
@@ -52,14 +66,25 @@ class Reference:
 
 @dataclass(frozen=True)
 class Pair:
-    """A method compared on the same rows with `PaperTable.subject`: StableMiss, or its full variant."""
+    """A subject, such as StableMiss, compared with another method on the same rows."""
 
-    label: str
-    mean: float  # relative increase of the RMSE over the subject's
-    spread: float | None  # standard deviation over instances of the mean over columns
-    is_clear: bool | None  # the 95% interval of the mean excludes zero; None with a single instance
+    subject: str
+    label: str  # of the other method
+    mean: float  # relative difference of the subject's RMSE from the method's; below zero, it is better
+    interval: tuple[float, float] | None  # 95% interval of the mean; None with a single instance
     n_won: int  # number of (column, instance) pairs in which the subject is better
     n: int
+    by_instance: Mapping[int, float]  # instance → relative difference, mean over columns
+
+    @property
+    def is_clear(self) -> bool | None:
+        """Whether the interval excludes zero; None with a single instance."""
+        return None if self.interval is None else not self.interval[0] <= 0 <= self.interval[1]
+
+    @property
+    def is_clearly_lower(self) -> bool:
+        """Whether the whole interval is below zero: the subject has the lower RMSE."""
+        return self.interval is not None and self.interval[1] < 0
 
 
 @dataclass(frozen=True)
@@ -73,7 +98,7 @@ class Comparison:
     instances: tuple[tuple[int, ...], ...]  # instances that are compared, for each column
     n_instances: int  # instances that are run at the budget
     agreement: tuple[float | None, ...]  # Spearman's correlation of our gaps and the published ones
-    pairs: tuple[Pair, ...]
+    rmse: Mapping[tuple[str, TableColumn], Mapping[int, float]]  # (method, column) → instance → RMSE
     failures: tuple[Record, ...]
 
     @property
@@ -85,10 +110,55 @@ class Comparison:
         """Number of cells without a result."""
         return self.n_cells - sum(len(self.column(number)) for number in range(len(self.columns)))
 
+    @property
+    def n_results(self) -> int:
+        """Number of results: one per method, column and instance."""
+        return sum(len(errors) for errors in self.rmse.values())
+
+    @property
+    def shifted(self) -> list[int]:
+        """Numbers of the columns whose test rows do not have the missingness of the training rows."""
+        return [i for i, column in enumerate(self.columns) if not self.table.is_as_trained(column)]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The subject of the table compared with every other method, over all columns."""
+        numbers = range(len(self.columns))
+        subject = self.table.subject
+        pairs = (self.pair(subject, line.label, numbers) for line in self.lines if line.label != subject)
+        return [pair for pair in pairs if pair is not None]
+
     def column(self, number: int) -> dict[str, Cell]:
         """Label → cell of one column, without the methods that were not run."""
         cells = {line.label: line.cells[number] for line in self.lines}
         return {label: cell for label, cell in cells.items() if cell is not None}
+
+    def published_column(self, number: int) -> dict[str, Published]:
+        """Label → published result of one column, without the methods that the paper does not have."""
+        cells = {line.label: line.published[number] for line in self.lines}
+        return {label: cell for label, cell in cells.items() if cell is not None}
+
+    def pair(self, subject: str, label: str, numbers: Iterable[int]) -> Pair | None:
+        """A subject compared with another method over some columns; None if no fit can be compared.
+
+        An instance counts once, with its mean over columns: columns of an instance share fits and rows, so
+        they are not independent. Instances with fewer columns than others are left out, because the mean of
+        some columns is not comparable with that of all.
+        """
+        differences: dict[int, list[float]] = {}
+        for number in numbers:
+            ours, other = (self.rmse.get((one, self.columns[number]), {}) for one in (subject, label))
+            for i in sorted(ours.keys() & other.keys()):
+                differences.setdefault(i, []).append(ours[i] / other[i] - 1)
+        if not differences:
+            return None
+        n_columns = max(map(len, differences.values()))
+        differences = {i: values for i, values in differences.items() if len(values) == n_columns}
+        means = {i: fmean(values) for i, values in differences.items()}
+        every = [value for values in differences.values() for value in values]
+        interval = mean_interval(list(means.values()))
+        n_won = sum(value < 0 for value in every)
+        return Pair(subject, label, fmean(means.values()), interval, n_won, len(every), means)
 
 
 def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Comparison:
@@ -104,22 +174,45 @@ def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Com
     errors = _Errors(table, records, budget)
     columns = budget.columns(table)
     cells = [errors.cells(column) for column in columns]
+    published = [errors.published_cells(column) for column in columns]
     return Comparison(
         table=table,
         columns=tuple(columns),
         lines=tuple(
             Line(
-                label, label in PAPER_METHODS or table.is_figure, tuple(column.get(label) for column in cells)
+                label,
+                _is_from_paper(label, table.is_figure),
+                tuple(column.get(label) for column in cells),
+                tuple(column.get(label) for column in published),
             )
             for label in table.methods
         ),
         references=tuple(errors.reference(column) for column in columns),
         instances=tuple(tuple(errors.shared_instances(column)) for column in columns),
         n_instances=len(budget.instances(table)),
-        agreement=tuple(_agreement(column) for column in cells),
-        pairs=tuple(errors.pairs(columns)),
+        agreement=tuple(_agreement(*both) for both in zip(cells, published, strict=True)),
+        rmse={
+            (label, column): errors.by_instance(label, column)
+            for label in table.methods
+            for column in columns
+        },
         failures=tuple(errors.failures(columns)),
     )
+
+
+def records_of(table: PaperTable, records: Iterable[Record], budget: Budget) -> list[Record]:
+    """Records of the fits of a table at a budget, with those of its reference.
+
+    Another table may need more instances of a fit. Only those of this table are returned, so that all its
+    methods are compared on the same ones.
+    """
+    where = (budget.name, table.dataset, table.train_mechanism)
+    return [
+        record
+        for record in records
+        if (record.experiment, record.dataset, record.mechanism) == where
+        and record.instance in budget.instances(table)
+    ]
 
 
 class _Errors:
@@ -128,15 +221,7 @@ class _Errors:
     def __init__(self, table: PaperTable, records: Iterable[Record], budget: Budget):
         self.table = table
         self.published = read_published(table.name)
-        # Another table may need more instances of a fit. Only those of this table are used, so that all its
-        # methods are compared on the same ones.
-        where = (budget.name, table.dataset, table.train_mechanism)
-        self.records = [
-            record
-            for record in records
-            if (record.experiment, record.dataset, record.mechanism) == where
-            and record.instance in budget.instances(table)
-        ]
+        self.records = records_of(table, records, budget)
         self._rmse: dict[tuple[str, float | None, float | None], dict[int, float]] = {}
         for record in self.records:
             for score in record.scores:
@@ -167,10 +252,22 @@ class _Errors:
         """Label → cell of a column, with marks, for the methods that were run."""
         cells = {label: cell for label in self.table.methods if (cell := self._cell(label, column))}
         marks = mark_best({label: cell.gap for label, cell in cells.items()}, self.table.is_figure)
-        published = mark_best({label: cell.published for label, cell in cells.items()}, self.table.is_figure)
+        return {label: replace(cell, mark=marks.get(label, "")) for label, cell in cells.items()}
+
+    def published_cells(self, column: TableColumn) -> dict[str, Published]:
+        """Label → published result of a column, with marks, whether or not the method was run."""
+        level, base = self.table.column_level(column), self._published_reference(column)
+        gaps = {label: self.published.get((label, level)) for label in self.table.methods}
+        marks = mark_best(gaps, self.table.is_figure)
         return {
-            label: replace(cell, mark=marks.get(label, ""), published_mark=published.get(label, ""))
-            for label, cell in cells.items()
+            label: Published(
+                gap=gap,
+                relative_gap=gap / base if base else None,
+                is_worse_than_constant=self._published_is_worse(gap, column),
+                mark=marks.get(label, ""),
+            )
+            for label, gap in gaps.items()
+            if gap is not None
         }
 
     def reference(self, column: TableColumn) -> Reference:
@@ -180,22 +277,6 @@ class _Errors:
             published=self.published.get(("reference", self.table.column_level(column))),
             published_is_worse_than_constant=self._published_is_worse(0.0, column),
         )
-
-    def pairs(self, columns: Sequence[TableColumn]) -> Iterable[Pair]:
-        """Each method compared with the subject of the table."""
-        for label in self.table.methods:
-            increases: dict[int, list[float]] = {}
-            for column in columns if label != self.table.subject else ():
-                subject = self.by_instance(self.table.subject, column)
-                method = self.by_instance(label, column)
-                for i in subject.keys() & method.keys():
-                    increases.setdefault(i, []).append(method[i] / subject[i] - 1)
-            if increases:
-                means = [fmean(values) for values in increases.values()]
-                all_increases = [value for values in increases.values() for value in values]
-                spread = stdev(means) if len(means) > 1 else None
-                n_won = sum(value > 0 for value in all_increases)
-                yield Pair(label, fmean(means), spread, _is_clear(means), n_won, len(all_increases))
 
     def failures(self, columns: Sequence[TableColumn]) -> list[Record]:
         """Failed runs of the methods and the reference."""
@@ -212,8 +293,6 @@ class _Errors:
             return None
         gaps = [ours[i] - reference[i] for i in instances]
         constant = self.mean(CONSTANT, column)
-        gap = self.published.get((label, self.table.column_level(column)))
-        base = self._published_reference(column)
         return Cell(
             gap=fmean(gaps),
             spread=stdev(gaps) if len(gaps) > 1 else None,
@@ -221,9 +300,6 @@ class _Errors:
             rmse=rmse,
             is_as_trained=self.table.is_as_trained(column),
             is_worse_than_constant=constant is not None and rmse > constant,
-            published=gap,
-            published_relative_gap=gap / base if gap is not None and base else None,
-            published_is_worse_than_constant=self._published_is_worse(gap, column),
         )
 
     def _published_reference(self, column: TableColumn) -> float | None:
@@ -259,7 +335,7 @@ def mark_best(values: dict[str, float | None], is_figure: bool = False) -> dict[
     values : dict
         Label → value; None is not ranked.
     is_figure : bool, default=False
-        All labels of a figure are the paper's.
+        Whether to rank the variants of the paper's ablation instead of its eight methods.
 
     Examples
     --------
@@ -271,11 +347,15 @@ def mark_best(values: dict[str, float | None], is_figure: bool = False) -> dict[
         group = {
             label: value
             for label, value in values.items()
-            if value is not None and label != LINEAR and (label in PAPER_METHODS or is_figure) == from_paper
+            if value is not None and label != LINEAR and _is_from_paper(label, is_figure) == from_paper
         }
         for mark, smallest in zip(("best", "second"), sorted(set(group.values())), strict=False):
             marks |= {label: mark for label, value in group.items() if value == smallest}
     return marks
+
+
+def _is_from_paper(label: str, is_figure: bool) -> bool:
+    return label in (ABLATION if is_figure else PAPER_METHODS)
 
 
 def _mean(values: dict[int, float], instances: Sequence[int]) -> float | None:
@@ -284,17 +364,27 @@ def _mean(values: dict[int, float], instances: Sequence[int]) -> float | None:
     return fmean(values[i] for i in instances)
 
 
-def _agreement(cells: dict[str, Cell]) -> float | None:
-    """Spearman's rank correlation of our gaps and the published ones, if all eight methods have both."""
-    both = [(cell.gap, cell.published) for cell in cells.values() if cell.published is not None]
-    if len(both) < len(PAPER_METHODS):
-        return None
-    return float(spearmanr(*zip(*both, strict=True)).statistic)
+def mean_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """95% interval of the mean of independent values, by Student's t; None with fewer than two.
 
-
-def _is_clear(differences: list[float]) -> bool | None:
-    """Whether the 95% interval of the mean excludes zero; None with a single value."""
-    n = len(differences)
+    Examples
+    --------
+    >>> low, high = mean_interval([0.0, 1.0, 2.0])
+    >>> round(low, 2), round(high, 2)
+    (-1.48, 3.48)
+    """
+    n = len(values)
     if n < 2:
         return None
-    return bool(abs(fmean(differences)) > t.ppf(0.975, n - 1) * stdev(differences) / sqrt(n))
+    half = float(t.ppf(0.975, n - 1)) * stdev(values) / sqrt(n)
+    return fmean(values) - half, fmean(values) + half
+
+
+def _agreement(cells: dict[str, Cell], published: dict[str, Published]) -> float | None:
+    """Spearman's rank correlation of our gaps and the published ones, if all eight methods have both."""
+    both = [(cells[label].gap, published[label].gap) for label in cells if label in published]
+    ours, printed = zip(*both, strict=True) if both else ((), ())
+    # Equal gaps have no ranks.
+    if len(both) < len(PAPER_METHODS) or len(set(ours)) == 1 or len(set(printed)) == 1:
+        return None
+    return float(spearmanr(ours, printed).statistic)

@@ -8,9 +8,12 @@ from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import PredefinedSplit
 from threadpoolctl import threadpool_limits
 
+from stablemiss.base.method import Method
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.data import Floats
 from stablemiss.estimators import MissingRegressor, OutOfRangeWarning
@@ -72,11 +75,17 @@ def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
     with warnings.catch_warnings():
         # A few test rows lie far outside the range of the training rows; all methods receive the same rows.
         warnings.simplefilter("ignore", OutOfRangeWarning)
-        model, config = _model(run, problem)
+        method = run.method()
+        model, config = _model(run, method, problem)
         search_seconds = perf_counter() - start
-        result = fit_and_score(model, problem.X, problem.y, problem.tests, progress)
+        X, y = problem.X, problem.y
+        if method is not None and method.trains_on_validation:
+            # A method without choices is trained on all rows that it gets.
+            X, y = X[~problem.is_validation], y[~problem.is_validation]
+        result = fit_and_score(model, X, y, problem.tests, progress)
     return {
         **result._asdict(),
+        "extra": _measurements(model),
         # A search is part of what the fit costs.
         "fit_seconds": search_seconds + result.fit_seconds,
         "config": config,
@@ -86,9 +95,8 @@ def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
     }
 
 
-def _model(run: Run, problem: Problem) -> tuple[Any, dict[str, Any]]:
+def _model(run: Run, method: Method | None, problem: Problem) -> tuple[Any, dict[str, Any]]:
     """The estimator of a run, after a search if the budget asks for one, and its parameters."""
-    method = run.method()
     if method is None:
         if problem.population is None:
             raise ValueError(f"The best predictor for {run.dataset} is not known.")
@@ -97,7 +105,6 @@ def _model(run: Run, problem: Problem) -> tuple[Any, dict[str, Any]]:
     model = MissingRegressor(
         method,
         random_state=run.seed,
-        validation_fraction=problem.validation_fraction,
         # The shift is intended, so a warning about it is redundant.
         on_unseen_missing="ignore",
     )
@@ -115,7 +122,25 @@ def _model(run: Run, problem: Problem) -> tuple[Any, dict[str, Any]]:
             random_state=run.seed,
         )
         model = tuned.estimator()
+    if not method.trains_on_validation:
+        # The same validation rows for all methods.
+        model.set_params(validation_split=PredefinedSplit(np.where(problem.is_validation, 0, -1)))
     return model, describe(method_with_params(model.method, model.params))
+
+
+def _measurements(model: Any) -> dict[str, Any]:
+    """What is known about the training of a fitted model: row weights, chosen γ, epochs."""
+    predictor = getattr(model, "predictor_", None)
+    history = getattr(predictor, "history", [])
+    weighting = getattr(predictor, "weighting", None)
+    measured = {
+        "effective_share": getattr(predictor, "effective_share", None),
+        "gamma": None if weighting is None else weighting.gamma,
+        "critical_gamma": None if weighting is None else weighting.critical_gamma,
+        "n_epochs": sum(len(stage.losses) for stage in history) or None,
+        "best_epoch": history[-1].best_epoch if history else None,
+    }
+    return {name: value for name, value in measured.items() if value is not None}
 
 
 def searched_space(label: str, space: Space, is_real: bool) -> Space:

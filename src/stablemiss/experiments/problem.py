@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stablemiss.data import Floats
+from stablemiss.data import Bools, Floats
 from stablemiss.datasets import (
     Population,
     load_house_sales,
@@ -38,8 +38,8 @@ class Problem(NamedTuple):
 
     X: Floats  # (n, d) training rows, NaN where missing
     y: Floats  # (n,)
+    is_validation: Bools  # (n,) rows for early stopping and choices; no method is trained on them
     tests: TestSets
-    validation_fraction: float
     population: Population | None  # the distribution of the rows, if it is known
 
 
@@ -50,13 +50,14 @@ def draw_problem(run: Run) -> Problem:
     changes.
     """
     budget = run.budget
-    train_seed, test_seed, mask_seed = np.random.SeedSequence(run.seed).spawn(3)
+    train_seed, test_seed, mask_seed, validation_seed = np.random.SeedSequence(run.seed).spawn(4)
     rng, test_rng = np.random.default_rng(train_seed), np.random.default_rng(test_seed)
     population = None
-    validation_fraction = VALIDATION_FRACTION
+    n_separate, validation_fraction = 0, VALIDATION_FRACTION
     if run.dataset in POPULATIONS:
         population = POPULATIONS[run.dataset](budget.n_features, random_state=run.seed)
-        X, y = population.draw(budget.n_rows, rng)
+        n_separate = budget.n_validation_rows or 0
+        X, y = population.draw(budget.n_rows + n_separate, rng)
         X_test, y_test = population.draw(budget.n_test_rows, test_rng)
         validation_fraction = SYNTHETIC_VALIDATION_FRACTION
     elif run.dataset == "house_sales":
@@ -78,7 +79,10 @@ def draw_problem(run: Run) -> Problem:
         # Each level starts from the same random numbers: values missing at 20% are mostly missing at 30% too.
         mask_rng = np.random.default_rng(mask_seed)
         tests[test] = mechanisms[test.mechanism].at(test.level).hide(X_test, mask_rng)
-    return Problem(masked, y, TestSets(tests, y_test), validation_fraction, population)
+    order = np.random.default_rng(validation_seed).permutation(len(y))
+    is_validation = np.zeros(len(y), dtype=bool)
+    is_validation[order[: n_separate or round(validation_fraction * len(y))]] = True
+    return Problem(masked, y, is_validation, TestSets(tests, y_test), population)
 
 
 def _mechanism_rng(run: Run, name: str) -> Rng:

@@ -23,8 +23,9 @@ class Reproduction:
     ----------
     names : sequence of str
         Such as "table1" and "figure2", or "all".
-    budget : "quick", "standard" or "paper", default="standard"
-        Size of the data and effort per fit: minutes, hours, or far longer in total.
+    budget : "quick", "standard", "paper" or "as_published", default="standard"
+        Size of the data and effort per fit: minutes, hours, or far longer in total. "as_published" trains
+        three methods exactly as the paper says, without early stopping.
     methods : sequence of str, default=None
         Labels to fit (see `stablemiss.experiments.budgets.LABELS`), besides the references. None means all.
 

@@ -65,6 +65,7 @@ class Run:
             "n_test_rows": self.budget.n_test_rows,
             "n_real_rows": self.budget.n_real_rows,
             "n_trials": self.budget.n_trials,
+            "n_validation_rows": self.budget.n_validation_rows,
             "seed": self.seed,
         }
 
@@ -130,7 +131,7 @@ def plan_runs(
         references = {table.reference, LINEAR, CONSTANT}
         for fit, test in _fits_and_tests(table, budget):
             tests.setdefault(fit, set()).add(test)
-            if table.name in names and fit.label in labels | references:
+            if table.name in names and fit.label in (labels & set(budget.labels(table))) | references:
                 needed.add(fit)
     order = sorted(needed, key=lambda fit: (fit.instance, fit.dataset, fit.mechanism, fit.level, fit.label))
     return [Run(budget, *fit, tests=tuple(sorted(tests[fit]))) for fit in order]

@@ -41,7 +41,7 @@ class DWR(Method):
     ----------
     scale : {"correlation", "covariance", "fixed"}, default="correlation"
         What the weights minimise; "covariance" is the published form. See `BalancingDecorrelator`.
-    penalty : float, default=1.0
+    penalty : float, default=10.0
         Penalty on the spread of the weights. A larger value makes them more equal and leaves more
         correlation: of small correlations the fraction penalty / (2 + penalty) remains. Towards zero few rows
         carry all the weight.
@@ -92,7 +92,7 @@ class DWR(Method):
     def __init__(
         self,
         scale: Scale = "correlation",
-        penalty: float = 1.0,
+        penalty: float = 10.0,
         order: int = 1,
         tolerance: float = 1e-6,
         max_steps: int = 1000,

@@ -128,9 +128,10 @@ class NeuMiss(Method):
         Maximum number of rows in a step. A larger value gives faster epochs with fewer, less noisy steps.
     max_epochs : int, default=200
         Maximum number of epochs.
-    patience : int, default=6
+    patience : int or None, default=8
         Epochs without a better validation loss after which the learning rate is lowered, at most three times;
-        then training ends. A larger value finds late improvements and takes longer.
+        then training ends. A larger value finds late improvements and takes longer. None turns early stopping
+        off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 
@@ -169,7 +170,7 @@ class NeuMiss(Method):
         weight_decay: float = 1e-3,
         batch_size: int = 128,
         max_epochs: int = 200,
-        patience: int = 6,
+        patience: int | None = 8,
         device: str = "auto",
     ):
         self.depth = depth
@@ -186,7 +187,8 @@ class NeuMiss(Method):
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> NeuMissPredictor:
         check_choice(self, start=("data", "random"))
-        check_integer(self, depth=(0, MAX_LAYERS), batch_size=1, max_epochs=1, patience=1)
+        check_integer(self, depth=(0, MAX_LAYERS), batch_size=1, max_epochs=1)
+        check_integer(self, patience=1, unless=None)
         check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "hidden")
         device = to_device(self.device)

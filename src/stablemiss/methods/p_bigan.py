@@ -173,7 +173,7 @@ class PBiGAN(Method):
 
     Parameters
     ----------
-    d_latent : int, default=25
+    d_latent : int, default=40
         Length of the code. At most half the number of columns is usual; a larger value keeps more information
         about a row.
     hidden : sequence of int, default=(128, 128)
@@ -200,9 +200,10 @@ class PBiGAN(Method):
         Maximum number of rows in a step. A larger value gives faster epochs with fewer, less noisy steps.
     max_epochs : int, default=200
         Maximum number of epochs.
-    patience : int, default=8
+    patience : int or None, default=8
         Epochs without a better validation loss after which the learning rate is lowered, at most three times;
-        then training ends. A larger value finds late improvements and takes longer.
+        then training ends. A larger value finds late improvements and takes longer. None turns early stopping
+        off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 
@@ -227,7 +228,7 @@ class PBiGAN(Method):
     name: ClassVar[str] = "p_bigan"
     predictor_class: ClassVar[type[Predictor]] = PBiGANPredictor
     space: ClassVar[Space] = {
-        "d_latent": Choice(5, 10, 25, 50),
+        "d_latent": Choice(5, 10, 20, 40, 60),
         "hidden": Choice((128,), (128, 128), (256, 256)),
         "reconstruction": Range(0.1, 100.0, log=True),
         "learning_rate": Range(1e-4, 3e-3, log=True),
@@ -246,7 +247,7 @@ class PBiGAN(Method):
     # It is lowered up to three times.
     def __init__(
         self,
-        d_latent: int = 25,
+        d_latent: int = 40,
         hidden: Sequence[int] = (128, 128),
         d_critic: int = 128,
         reconstruction: float = 10.0,
@@ -257,7 +258,7 @@ class PBiGAN(Method):
         learning_rate: float = 1e-3,
         batch_size: int = 128,
         max_epochs: int = 200,
-        patience: int = 8,
+        patience: int | None = 8,
         device: str = "auto",
     ):
         self.d_latent = d_latent
@@ -339,7 +340,8 @@ class PBiGAN(Method):
 
     def _check(self) -> None:
         check_integer(self, d_latent=(1, MAX_WIDTH), d_critic=(1, MAX_WIDTH), n_draws=(1, MAX_DRAWS))
-        check_integer(self, critic_steps=1, batch_size=1, max_epochs=1, patience=1)
+        check_integer(self, critic_steps=1, batch_size=1, max_epochs=1)
+        check_integer(self, patience=1, unless=None)
         check_number(self, reconstruction="[0, 1e6]", penalty="[0, 1e6]", learning_rate="(0, 1]")
         check_widths(self, "hidden")
         check_bool(self, "use_mask")

@@ -215,9 +215,10 @@ class PartialVAE(Method):
         Maximum number of rows in a step. A larger value gives faster epochs with fewer, less noisy steps.
     max_epochs : int, default=200
         Maximum number of epochs.
-    patience : int, default=6
+    patience : int or None, default=8
         Epochs without a better validation loss after which the learning rate is lowered, at most three times;
-        then training ends. A larger value finds late improvements and takes longer.
+        then training ends. A larger value finds late improvements and takes longer. None turns early stopping
+        off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 
@@ -242,7 +243,7 @@ class PartialVAE(Method):
     name: ClassVar[str] = "partial_vae"
     predictor_class: ClassVar[type[Predictor]] = PartialVAEPredictor
     space: ClassVar[Space] = {
-        "d_latent": Choice(5, 10, 20, 40),
+        "d_latent": Choice(5, 10, 20, 40, 60),
         "d_code": Choice(20, 50, 100, 200),
         "noise": Range(1e-3, 0.5, log=True),
         "label_noise": Range(1e-3, 0.5, log=True),
@@ -279,7 +280,7 @@ class PartialVAE(Method):
         weight_decay: float = 1e-3,
         batch_size: int = 128,
         max_epochs: int = 200,
-        patience: int = 6,
+        patience: int | None = 8,
         device: str = "auto",
     ):
         self.d_latent = d_latent
@@ -355,7 +356,8 @@ class PartialVAE(Method):
 
     def _check(self) -> None:
         check_integer(self, d_latent=(1, MAX_WIDTH), d_code=(1, MAX_WIDTH), d_column=(1, MAX_WIDTH))
-        check_integer(self, n_draws=(1, MAX_DRAWS), batch_size=1, max_epochs=1, patience=1)
+        check_integer(self, n_draws=(1, MAX_DRAWS), batch_size=1, max_epochs=1)
+        check_integer(self, patience=1, unless=None)
         check_number(self, noise=f"[{MIN_NOISE}, inf)", label_noise=f"[{MIN_NOISE}, inf)", drop="[0, 1]")
         check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "encoder", "decoder")

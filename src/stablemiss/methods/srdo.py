@@ -42,7 +42,7 @@ class SRDO(Method):
     hidden : sequence of int, default=(100, 5)
         Widths of the hidden layers of the network. Wider layers capture more of the dependence and make the
         weights more uneven.
-    clip : float, default=0.1
+    clip : float, default=0.3
         Probabilities are clipped to [clip, 1 − clip], so no weight exceeds (1 − clip) / clip. Towards one
         half the weights become equal.
     n_permutations : int, default=3
@@ -97,7 +97,7 @@ class SRDO(Method):
         self,
         classifier: Classifier = "mlp",
         hidden: Sequence[int] = (100, 5),
-        clip: float = 0.1,
+        clip: float = 0.3,
         n_permutations: int = 3,
         n_folds: int = 2,
         learning_rate: float = 3e-3,

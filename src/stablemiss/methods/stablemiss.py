@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from stablemiss.base.hypernetwork import HypernetworkMethod
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import check_choice, check_number
+from stablemiss.checks import check_choice, check_number, to_list
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Decorrelator, Form, Weighting
 from stablemiss.progress import Progress
-from stablemiss.seeding import Rng
+from stablemiss.seeding import Rng, draw_seed
 
 Decorrelate = Literal["none", "intra", "inter", "full"]
 # Terms of the dependence (see `stablemiss.decorrelation.Dependence`) for each value of `decorrelate`.
@@ -30,6 +32,8 @@ DECORRELATION_TERMS: dict[str, tuple[str, ...]] = {
     "inter": ("xm",),
     "full": ("xx", "mm", "xm"),
 }
+# Of weights that differ by less than this on average (their mean is one), a search uses only the first.
+MIN_WEIGHT_DIFFERENCE = 0.005
 # Maximum number of rows per step of the row weights; larger tables use batches of this size.
 MAX_BATCH_SIZE = 32768
 
@@ -40,7 +44,7 @@ class StableMiss(HypernetworkMethod):
     Each set of observed columns gets its own predictor. Similar masks get similar predictors, including masks
     that did not occur in training. Before training, the rows can be weighted to make columns and mask
     indicators (1 = observed) less dependent, so that φ does not rely on dependences that hold only in the
-    training data. Training always uses early stopping on validation rows; a large `patience` delays it.
+    training data.
 
     Parameters
     ----------
@@ -53,7 +57,7 @@ class StableMiss(HypernetworkMethod):
     layers : int, default=1
         Number of hidden layers of φ. More layers represent more complex functions of the mask; 0 makes the
         parameters of g linear in the mask.
-    g_hidden : sequence of int, default=(32,)
+    g_hidden : sequence of int, default=(128,)
         Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible; the cost of the
         last layer of φ grows with the number of parameters of g.
     rank : int, default=None
@@ -64,15 +68,16 @@ class StableMiss(HypernetworkMethod):
     weight_decay : float, default=3.0
         Weight decay of φ. It shrinks the predictors of all masks towards a common predictor, which is not
         shrunk itself. A larger value overfits less; above about ten, masks are no longer distinguished.
-    batch_size : int, default=256
+    batch_size : int, default=64
         Maximum number of rows in a step. A larger value gives faster epochs and fewer steps. If this
         gives fewer than sixteen batches per pass, batches are made smaller, down to 32 rows.
     max_epochs : int, default=200
         Maximum number of epochs. On small tables an epoch consists of several passes (at least sixteen
         batches).
-    patience : int, default=4
+    patience : int or None, default=8
         Epochs without a better validation loss after which the learning rate is lowered, at most three times;
-        then training ends. A larger value finds late improvements and takes longer.
+        then training ends. A larger value finds late improvements and takes longer. None turns early stopping
+        off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     decorrelate : {"none", "intra", "inter", "full"}, default="none"
@@ -84,8 +89,10 @@ class StableMiss(HypernetworkMethod):
         Strength of the penalty on uneven weights: its coefficient γ as a fraction of the critical value, at
         which all weights stay equal. Larger values therefore decorrelate less; towards 0 dependence falls
         further and fewer rows carry the weight.
-    gamma : float, default=None
-        γ itself, as in the paper; `strength` is then ignored.
+    gamma : float, sequence of float or None, default=None
+        γ itself, as in the paper; `strength` is then ignored. Of several values, the one with the lowest
+        validation loss is kept. A network is trained for each value, except for those whose weights differ
+        from earlier ones by less than half a per cent on average.
 
     See Also
     --------
@@ -105,8 +112,7 @@ class StableMiss(HypernetworkMethod):
     """
 
     name: ClassVar[str] = "stablemiss"
-    # PAPER: γ in 0.1, 0.2, 0.5, 1, 2, 5, 10.
-    # DEVIATION: searched as `strength`, a fraction of the critical γ, because the effect of the same γ
+    # DEVIATION: γ is searched as `strength`, a fraction of the critical γ, because the effect of the same γ
     # differs greatly between tables.
     space: ClassVar[Space] = {
         **HypernetworkMethod.space,
@@ -123,18 +129,18 @@ class StableMiss(HypernetworkMethod):
         architecture: Literal["linear", "mlp"] = "linear",
         hidden: int = 128,
         layers: int = 1,
-        g_hidden: Sequence[int] = (32,),
+        g_hidden: Sequence[int] = (128,),
         rank: int | None = None,
         learning_rate: float = 1e-3,
         weight_decay: float = 3.0,
-        batch_size: int = 256,
+        batch_size: int = 64,
         max_epochs: int = 200,
-        patience: int = 4,
+        patience: int | None = 8,
         device: str = "auto",
         decorrelate: Decorrelate = "none",
         form: Form = "weighted",
         strength: float = 0.25,
-        gamma: float | None = None,
+        gamma: float | Sequence[float] | None = None,
     ):
         super().__init__(
             architecture,
@@ -154,16 +160,52 @@ class StableMiss(HypernetworkMethod):
         self.strength = strength
         self.gamma = gamma
 
-    def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting | None:
+    def learn_row_weights(
+        self, train: MaskedData, rng: Rng, progress: Progress
+    ) -> Sequence[Weighting | None]:
         check_choice(self, decorrelate=tuple(DECORRELATION_TERMS), form=("weighted", "paper"))
         check_number(self, strength="[0, 1e30]")
-        check_number(self, gamma="[0, 1e30]", unless=None)
+        gammas = self._gammas()
         terms = DECORRELATION_TERMS[self.decorrelate]
         if not terms:
-            return None
-        decorrelator = Decorrelator(
-            terms, self.form, self.strength, self.gamma, batch_size=MAX_BATCH_SIZE, device=self.device
-        )
-        return decorrelator.learn_weights(
-            train.values, train.mask, rng=rng, weight=train.weight, groups=train.groups, progress=progress
-        )
+            return [None]
+        seed = draw_seed(rng)
+        weightings: list[Weighting] = []
+        for gamma in gammas:
+            decorrelator = Decorrelator(
+                terms,
+                self.form,
+                self.strength,
+                gamma,
+                # PAPER: one draw of random features.
+                # DEVIATION: new features every few steps for the weighted form, because its weights change
+                # enough to overfit a single draw.
+                redraw=self.form == "weighted",
+                batch_size=MAX_BATCH_SIZE,
+                device=self.device,
+            )
+            weighting = decorrelator.learn_weights(
+                train.values,
+                train.mask,
+                # The same random features for all values of γ.
+                rng=np.random.default_rng(seed),
+                weight=train.weight,
+                groups=train.groups,
+                progress=progress,
+            )
+            # A network trained with nearly the same weights would be nearly the same.
+            if all(_difference(weighting, kept) >= MIN_WEIGHT_DIFFERENCE for kept in weightings):
+                weightings.append(weighting)
+        return weightings
+
+    def _gammas(self) -> Sequence[float | None]:
+        """The values of γ to try; None stands for `strength`."""
+        gammas = to_list(self.gamma) or [self.gamma]
+        for gamma in gammas:
+            check_number({"gamma": gamma}, gamma="[0, 1e30]", unless=None)
+        return gammas
+
+
+def _difference(one: Weighting, other: Weighting) -> float:
+    """Mean absolute difference between two weightings of the same rows."""
+    return float(np.abs(one.weight - other.weight).mean())

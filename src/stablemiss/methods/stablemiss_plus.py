@@ -36,7 +36,7 @@ class StableMissPlus(HypernetworkMethod):
         Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
     layers : int, default=1
         Number of hidden layers of φ. More layers represent more complex functions of the mask.
-    g_hidden : sequence of int, default=(32,)
+    g_hidden : sequence of int, default=(128,)
         Widths of the hidden layers of g, for "mlp". Wider and more layers are more flexible and cost more.
     rank : int, default=None
         Dimension of the subspace in which the parameters of g vary with the mask. A higher rank is more
@@ -45,13 +45,14 @@ class StableMissPlus(HypernetworkMethod):
         Initial learning rate. A larger value trains faster and less reliably.
     weight_decay : float, default=3.0
         Weight decay of φ. A larger value makes the predictors of different masks more similar.
-    batch_size : int, default=256
+    batch_size : int, default=64
         Maximum number of rows in a step. A larger value gives faster epochs and fewer steps.
     max_epochs : int, default=200
         Maximum number of epochs.
-    patience : int, default=4
+    patience : int or None, default=8
         Epochs without a better validation loss after which the learning rate is lowered, at most three times;
-        then training ends. A larger value finds late improvements and takes longer.
+        then training ends. A larger value finds late improvements and takes longer. None turns early stopping
+        off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
     strength : float, default=0.15
@@ -87,13 +88,13 @@ class StableMissPlus(HypernetworkMethod):
         architecture: Literal["linear", "mlp"] = "linear",
         hidden: int = 128,
         layers: int = 1,
-        g_hidden: Sequence[int] = (32,),
+        g_hidden: Sequence[int] = (128,),
         rank: int | None = None,
         learning_rate: float = 1e-3,
         weight_decay: float = 3.0,
-        batch_size: int = 256,
+        batch_size: int = 64,
         max_epochs: int = 200,
-        patience: int = 4,
+        patience: int | None = 8,
         device: str = "auto",
         strength: float = 0.15,
         n_directions: int = 50,
@@ -114,13 +115,14 @@ class StableMissPlus(HypernetworkMethod):
         self.strength = strength
         self.n_directions = n_directions
 
-    def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> Weighting:
+    def learn_row_weights(self, train: MaskedData, rng: Rng, progress: Progress) -> list[Weighting]:
         check_number(self, strength="[0, 1e30]")
         check_integer(self, n_directions=(1, 100_000))
         # DEVIATION: a single distance to permuted columns along directions that mix columns and mask
         # indicators, because the released code compares each column separately, and permuting a column does
         # not change its marginal distribution.
         decorrelator = TransportDecorrelator(self.strength, self.n_directions, device=self.device)
-        return decorrelator.learn_weights(
+        weighting = decorrelator.learn_weights(
             train.values, train.mask, rng=rng, weight=train.weight, groups=train.groups, progress=progress
         )
+        return [weighting]

@@ -10,9 +10,9 @@ and a memory (f_mem, v_mem) of earlier rows,
 where L_dec is the sum of the squared weighted covariances between the random Fourier features of different
 columns of f.
 
-Deviations: dependence within a column is ignored; the memory is a queue of earlier rows; sample weights
-multiply the loss; AdamW and early stopping instead of SGD with a fixed schedule. More are in
-`decorrelation/channels.py`. Each is explained at its DEVIATION comment.
+Deviations: λ_p is scaled by the number of pairs of features; dependence within a column is ignored; the
+memory is a queue of earlier rows; sample weights multiply the loss; AdamW and early stopping instead of SGD
+with a fixed schedule. More are in `decorrelation/channels.py`. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import Rows, Step, adamw, to_device
+from stablemiss.training import History, Rows, Step, adamw, to_device
+
+# The published λ_p, and the number of features of the network for which it was chosen.
+PUBLISHED_LAMBDA_P, PUBLISHED_FEATURES = 70.0, 512
 
 
 class ImputedMLP(nn.Module):
@@ -85,9 +88,29 @@ class ImputedMLP(nn.Module):
 
 
 class StableNetPredictor(NetworkPredictor):
-    """The trained network; the row weights and the memory are used in training only."""
+    """The trained network; the row weights and the memory are used in training only.
+
+    Parameters
+    ----------
+    network : nn.Module
+    history : sequence of History, default=()
+        Training history; empty for a loaded predictor.
+    effective_share : float, default=None
+        Effective sample size divided by the number of rows, mean over the batches; None for a loaded
+        predictor.
+    """
 
     network_class = ImputedMLP
+
+    def __init__(
+        self, network: nn.Module, history: Sequence[History] = (), effective_share: float | None = None
+    ):
+        super().__init__(network, history)
+        self._effective_share = effective_share
+
+    @property
+    def effective_share(self) -> float | None:
+        return self._effective_share
 
 
 class StableNet(Method):
@@ -106,9 +129,10 @@ class StableNet(Method):
     use_mask : bool, default=False
         Whether the network also reads the mask. This helps if the missingness is informative about the
         target, and ties the fit to the training missingness. Not in the paper.
-    lambda_p : float, default=70.0
-        Divides the dependence in the objective of the weights. A larger value makes the weights more equal.
-        Far below the default the inner steps become unstable, particularly with many columns.
+    lambda_p : float or None, default=None
+        λ_p, which divides the dependence in the objective of the weights. A larger value makes the weights
+        more equal; far below the default the inner steps become unstable. None scales the published value, 70
+        for 512 features, by the number of pairs of features: 70 · (d / 512)² for d features.
     q : int, default=2
         Number of random features per column in an inner step. A larger value detects more kinds of dependence
         and gives dependence more weight in the objective; the cost is proportional.
@@ -140,9 +164,10 @@ class StableNet(Method):
     max_epochs : int, default=100
         Maximum number of epochs. On small tables an epoch consists of several passes (at least sixteen
         batches).
-    patience : int, default=4
+    patience : int or None, default=8
         Epochs without a better validation loss after which the learning rate is lowered, at most three times;
-        then training ends. A larger value finds late improvements and takes longer.
+        then training ends. A larger value finds late improvements and takes longer. None turns early stopping
+        off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
 
@@ -167,7 +192,7 @@ class StableNet(Method):
     predictor_class: ClassVar[type[Predictor]] = StableNetPredictor
     space: ClassVar[Space] = {
         "hidden": Choice((), (128,), (512,), (128, 128), (512, 512), (128, 128, 128)),
-        "lambda_p": Range(10.0, 300.0, log=True),
+        "lambda_p": Choice(None, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 70.0, 300.0),
         "learning_rate": Range(3e-4, 3e-2, log=True),
         "weight_decay": Range(1e-4, 1.0, log=True),
     }
@@ -177,7 +202,7 @@ class StableNet(Method):
         self,
         hidden: Sequence[int] = (),
         use_mask: bool = False,
-        lambda_p: float = 70.0,
+        lambda_p: float | None = None,
         q: int = 2,
         inner_steps: int = 20,
         inner_learning_rate: float = 1.0,
@@ -189,7 +214,7 @@ class StableNet(Method):
         weight_decay: float = 1e-4,
         batch_size: int = 128,
         max_epochs: int = 100,
-        patience: int = 4,
+        patience: int | None = 8,
         device: str = "auto",
     ):
         self.hidden = hidden
@@ -231,7 +256,7 @@ class StableNet(Method):
             groups,
             self.inner_steps,
             self.inner_learning_rate,
-            self.lambda_p,
+            self._lambda_p(len(groups)),
             self.q,
             self.max_columns,
         )
@@ -249,13 +274,24 @@ class StableNet(Method):
         # epochs is tuned to images, and the authors' code chooses its epoch on the test set.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
         history = train_network(self, network, [step], rows, validation, task, rng, progress)
-        return StableNetPredictor(network, history)
+        return StableNetPredictor(network, history, decorrelator.effective_share)
+
+    def _lambda_p(self, d: int) -> float:
+        """λ_p for d features."""
+        # PAPER: 70 for 512 features.
+        # DEVIATION: scaled by the number of pairs, because the dependence is a sum over pairs; with 50
+        # columns and λ_p = 70 the weights stay equal.
+        if self.lambda_p is not None:
+            return self.lambda_p
+        return PUBLISHED_LAMBDA_P * (min(d, self.max_columns) / PUBLISHED_FEATURES) ** 2
 
     def _check(self) -> None:
         check_widths(self, "hidden")
         check_bool(self, "use_mask")
         check_choice(self, memory=("queue", "blend"))
         check_integer(self, q=(1, 1000), inner_steps=0, n_memory=0, max_columns=2)
-        check_integer(self, batch_size=1, max_epochs=1, patience=1)
-        check_number(self, lambda_p="[1e-30, 1e30]", inner_learning_rate="[0, 1e6]", alpha="[0, 1)")
+        check_integer(self, batch_size=1, max_epochs=1)
+        check_integer(self, patience=1, unless=None)
+        check_number(self, lambda_p="[1e-30, 1e30]", unless=None)
+        check_number(self, inner_learning_rate="[0, 1e6]", alpha="[0, 1)")
         check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")

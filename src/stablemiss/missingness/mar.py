@@ -126,7 +126,9 @@ class MAR(Mechanism):
 
         centre, driver_scale = centre_and_scale(table[:, drivers])
         deviations = deviations_from(centre, table[:, drivers])
-        # PAPER: a_j ~ N(0, I), divided by t_j · sqrt(a_jᵀ Cov a_j) with t_j ~ U[0.1, 0.5].
+        # PAPER: a model whose parameters depend on the columns that are always observed.
+        # AUTHORS' CODE: a logistic model with coefficients a_j ~ N(0, I), divided by t_j · sqrt(a_jᵀ Cov a_j)
+        # with t_j ~ U[0.1, 0.5].
         # DEVIATION: coefficients are drawn once for all splits and levels, not at each call as in the
         # authors' code, because training and test would otherwise have different mechanisms at equal levels.
         coefficients = rng.normal(size=(n_drivers, len(driven)))

@@ -11,8 +11,11 @@ from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.patterns import draw_patterns
 from stablemiss.experiments.tables import TABLES, PaperTable
 from stablemiss.report import text
-from stablemiss.report.plots import gap_plot, mask_plot
-from stablemiss.report.summary import summarise
+from stablemiss.report.claims import RULES
+from stablemiss.report.long_training import LongTraining
+from stablemiss.report.plots import gap_limits, gap_plot, mask_plot
+from stablemiss.report.summary import Summary, summarise
+from stablemiss.report.verdict import verdict
 from stablemiss.results import Record
 from stablemiss.writing import atomic_write
 
@@ -30,8 +33,10 @@ def render_page(
     records: Iterable[Record],
     budget: Budget,
     demo: PaperTable | None = None,
+    *,
+    as_published: Iterable[Record] = (),
 ) -> str:
-    """A page with every table beside the paper's numbers, figures, patterns, times and settings.
+    """A page with the verdict, claims, every table beside the paper's numbers, figures, times and settings.
 
     Parameters
     ----------
@@ -41,6 +46,8 @@ def render_page(
         The budget whose records are shown.
     demo : PaperTable, default=None
         Table of the demo. The page then shows only this table, and contains its records as a download.
+    as_published : iterable of Record, default=()
+        Records of the budget "as_published", shown beside those of `budget`.
     """
     check_can_render()
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -58,20 +65,47 @@ def render_page(
         number=text.number,
         as_percent=text.as_percent,
         percent=text.percent,
+        signed=text.signed_percent,
+        interval=text.interval_text,
+        range=text.range_text,
     )
     records = list(records)
-    summary = summarise(records, budget, [demo] if demo else TABLES.values())
+    summary = summarise(records, budget, [demo] if demo else TABLES.values(), as_published)
     plotted = [comparison for comparison in summary.comparisons if demo or comparison.table.is_figure]
     jsonl = "".join(record.to_json() + "\n" for record in records) if demo else ""
     return environment.get_template("page.html.j2").render(
         summary=summary,
         budget=budget,
         demo=demo,
+        verdict="" if demo else verdict(summary),
+        rules=RULES,
+        methods=_methods(summary),
         plots={comparison.table.name: gap_plot(comparison) for comparison in plotted},
+        training_plots={
+            training.table.name: _training_plots(training)
+            for training in summary.long_trainings
+            if training.table.is_figure
+        },
         patterns={} if demo else {title: mask_plot(mask) for title, mask in draw_patterns().items()},
         download="data:application/jsonl;base64," + b64encode(jsonl.encode()).decode(),
         text=text,
     )
+
+
+def _methods(summary: Summary) -> list[str]:
+    """Labels of the methods that the page shows, and of the reference, in the order of their description."""
+    shown = {line.label for comparison in summary.comparisons for line in comparison.lines}
+    shown |= {comparison.table.reference for comparison in summary.comparisons}
+    return [label for label in text.DESCRIPTIONS if label in shown]
+
+
+def _training_plots(training: LongTraining) -> list[tuple[str, str]]:
+    """Names and plots of both ways of training, on the same axis."""
+    plotted = training.plotted()
+    limits = gap_limits(comparison for _, comparison in plotted)
+    return [
+        (name, gap_plot(comparison, f"training-{i}-", limits)) for i, (name, comparison) in enumerate(plotted)
+    ]
 
 
 def write_page(page: str, path: str | Path) -> Path:

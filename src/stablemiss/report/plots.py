@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from stablemiss.data import Bools
 from stablemiss.experiments.comparison import Comparison
+from stablemiss.experiments.tables import ABLATION, WEIGHTED_ABLATION
 from stablemiss.report.text import percent, reference_title, title_of
 
 if TYPE_CHECKING:
@@ -29,10 +31,30 @@ STYLE: dict[Any, Any] = {
 }
 # Reference methods are drawn as thin lines without markers.
 DASHED = {"linear": "--", "constant": ":"}
+# Figures: the same terms have the same colour and marker; our form of the weights is dashed, markers hollow.
+VARIANTS = {
+    label: {
+        "color": COLOURS[i],
+        "marker": MARKERS[i],
+        "linewidth": 2,
+        "linestyle": "--" if is_ours else "-",
+        "markerfacecolor": "none" if is_ours else COLOURS[i],
+    }
+    for is_ours, labels in enumerate((ABLATION, WEIGHTED_ABLATION))
+    for i, label in enumerate(labels)
+}
 
 
-def gap_plot(comparison: Comparison) -> str:
+def gap_plot(comparison: Comparison, prefix: str = "", limits: tuple[float, float] | None = None) -> str:
     """Gap against the test level, one line per method; the shading is the spread over instances.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    prefix : str, default=""
+        Start of the plot's ids, for a second plot of the same table on a page.
+    limits : tuple of float, default=None
+        Lowest and highest gap of the axis, to compare plots with each other. None fits the axis to the gaps.
 
     Returns
     -------
@@ -56,23 +78,38 @@ def gap_plot(comparison: Comparison) -> str:
         figure = Figure(figsize=(6.2, 5.0), layout="constrained")
         axes = figure.add_subplot()
         levels = [column.test_level for column in comparison.columns]
-        for i, line in enumerate(comparison.lines):
+        lines = [line for line in comparison.lines if any(line.cells)]
+        # Shades of many lines must not hide them.
+        shade = 0.15 if len(lines) < 6 else 0.06
+        for i, line in enumerate(lines):
             gaps = [cell.gap if cell else float("nan") for cell in line.cells]
-            style: dict[str, Any] = {"color": COLOURS[i % 8], "marker": MARKERS[i % 8], "linewidth": 2}
-            if line.label in DASHED:
-                style = {"color": INK, "alpha": 0.6, "linestyle": DASHED[line.label]}
+            style = _style(line.label, i, comparison.table.is_figure)
             axes.plot(levels, gaps, label=title_of(line.label), **style)
             spreads = [(cell and cell.spread) or 0.0 for cell in line.cells]
             low, high = ([gap + sign * s for gap, s in zip(gaps, spreads, strict=True)] for sign in (-1, 1))
-            axes.fill_between(levels, low, high, color=style["color"], alpha=0.15, linewidth=0)
+            axes.fill_between(levels, low, high, color=style["color"], alpha=shade, linewidth=0)
         axes.set_xticks(levels, [percent(level) for level in levels])
         axes.set_xlabel("missing at test")
         axes.set_ylabel(f"RMSE minus {reference}'s RMSE")
         axes.axhline(0.0, color=INK, linewidth=1)
         axes.grid(axis="y", color=INK, alpha=0.12)
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        if limits is not None:
+            axes.set_ylim(*limits)
+        if lines:
+            figure.legend(loc="outside lower center", ncols=2, frameon=False, handlelength=3.2)
         svg = _to_svg(figure, f"Gap to {reference} against the test level")
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{comparison.table.name}-", svg)
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}{comparison.table.name}-", svg)
+
+
+def gap_limits(comparisons: Iterable[Comparison]) -> tuple[float, float] | None:
+    """Limits of an axis on which all gaps and their spreads are visible; None without gaps."""
+    cells = [cell for one in comparisons for line in one.lines for cell in line.cells if cell is not None]
+    if not cells:
+        return None
+    low = min(0.0, *(cell.gap - (cell.spread or 0.0) for cell in cells))
+    high = max(0.0, *(cell.gap + (cell.spread or 0.0) for cell in cells))
+    margin = 0.04 * (high - low)
+    return low - margin, high + margin
 
 
 def mask_plot(mask: Bools) -> str:
@@ -95,6 +132,15 @@ def mask_plot(mask: Bools) -> str:
         'stroke="currentColor" stroke-width=".1" opacity=".5"/>'
         f'<path d="{squares}" fill="currentColor"/></svg>'
     )
+
+
+def _style(label: str, number: int, is_figure: bool) -> dict[str, Any]:
+    """Colour, marker and line of a method."""
+    if label in DASHED:
+        return {"color": INK, "alpha": 0.6, "linestyle": DASHED[label]}
+    if is_figure and label in VARIANTS:
+        return dict(VARIANTS[label])
+    return {"color": COLOURS[number % 8], "marker": MARKERS[number % 8], "linewidth": 2}
 
 
 def _to_svg(figure: Figure, title: str) -> str:

@@ -12,18 +12,20 @@ from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.comparison import Comparison, compare, mark_best
 from stablemiss.experiments.tables import PAPER_METHODS, TABLES, UNAVAILABLE, PaperTable
 from stablemiss.missingness import LEVELS
+from stablemiss.report.claims import SUBJECT, Claim, judge_claims
+from stablemiss.report.long_training import LongTraining, long_trainings
 from stablemiss.report.text import percent, table_title, title_of
+from stablemiss.report.weights import RowWeights, row_weights
 from stablemiss.results import Record
-
-SUBJECT = "stablemiss"
 
 
 class RelativeGap(NamedTuple):
     """Gap divided by the reference's RMSE, mean over the columns of a table."""
 
-    ours: float
+    ours: float | None  # None unless all columns have a result
     published: float | None
     mark: str
+    published_mark: str
 
 
 class HeadToHead(NamedTuple):
@@ -51,11 +53,20 @@ class Summary:
     """The content of a page, except the pictures of the missingness patterns."""
 
     comparisons: tuple[Comparison, ...]
-    overview: dict[str, dict[str, RelativeGap]]  # label → table → mean, if all columns have a score
+    overview: dict[str, dict[str, RelativeGap]]  # label → table → mean
+    claims: tuple[Claim, ...]
     head_to_head: tuple[HeadToHead, ...]
+    weights: dict[str, list[RowWeights]]  # table → row weights of its methods
+    long_trainings: tuple[LongTraining, ...]  # networks that were also trained without early stopping
+    n_results: int  # results of all tables: one per method, column and instance
+    n_planned: int  # results that all tables need
     settings: tuple[tuple[str, str], ...]  # name, value
     timings: tuple[Timing, ...]
     configurations: tuple[tuple[str, str, str], ...]  # label, data sets, parameters
+
+    @property
+    def figures(self) -> list[Comparison]:
+        return [comparison for comparison in self.comparisons if comparison.table.is_figure]
 
     @property
     def tables(self) -> list[Comparison]:
@@ -73,7 +84,10 @@ class Summary:
 
 
 def summarise(
-    records: Iterable[Record], budget: Budget, tables: Iterable[PaperTable] = tuple(TABLES.values())
+    records: Iterable[Record],
+    budget: Budget,
+    tables: Iterable[PaperTable] = tuple(TABLES.values()),
+    as_published: Iterable[Record] = (),
 ) -> Summary:
     """Summarise records; their order does not matter.
 
@@ -85,7 +99,10 @@ def summarise(
         The budget whose records are summarised.
     tables : iterable of PaperTable, default=tuple(TABLES.values())
         Tables to summarise. Those without a score or a failure are left out.
+    as_published : iterable of Record, default=()
+        Records of the budget "as_published", to compare with.
     """
+    tables = list(tables)
     of_budget = (record for record in records if record.experiment == budget.name)
     records = sorted(of_budget, key=lambda record: record.key)
     if not records:
@@ -99,7 +116,12 @@ def summarise(
     return Summary(
         comparisons=tuple(shown),
         overview=_overview(without_figures),
+        claims=tuple(judge_claims(comparisons)),
         head_to_head=tuple(_head_to_head(without_figures)),
+        weights={one.table.name: row_weights(one.table, records, budget) for one in shown},
+        long_trainings=tuple(long_trainings(records, budget, as_published, tables)),
+        n_results=sum(one.n_results for one in comparisons),
+        n_planned=sum(one.n_cells * one.n_instances for one in comparisons),
         settings=(*_settings(records, budget), *_not_run(comparisons)),
         timings=tuple(_timings(records)),
         configurations=tuple(_configurations(records)),
@@ -121,21 +143,27 @@ def distinct_columns(comparisons: Iterable[Comparison]) -> list[tuple[Comparison
 def _overview(comparisons: Sequence[Comparison]) -> dict[str, dict[str, RelativeGap]]:
     overview: dict[str, dict[str, RelativeGap]] = {}
     for one in comparisons:
-        means: dict[str, float | None] = {}
-        published: dict[str, float | None] = {}
-        for line in one.lines:
-            overview.setdefault(line.label, {})
-            cells = [cell for cell in line.cells if cell is not None]
-            if cells and len(cells) == len(line.cells):
-                known = [
-                    cell.published_relative_gap for cell in cells if cell.published_relative_gap is not None
-                ]
-                means[line.label] = fmean(cell.relative_gap for cell in cells)
-                published[line.label] = fmean(known) if len(known) == len(cells) else None
-        marks = mark_best(means)
-        for label, mean in means.items():
-            overview[label][one.table.name] = RelativeGap(mean or 0.0, published[label], marks.get(label, ""))
+        ours = {
+            line.label: _complete_mean([cell.relative_gap if cell else None for cell in line.cells])
+            for line in one.lines
+        }
+        published = {
+            line.label: _complete_mean([cell.relative_gap if cell else None for cell in line.published])
+            for line in one.lines
+        }
+        marks, published_marks = mark_best(ours), mark_best(published)
+        for label in ours:
+            by_table = overview.setdefault(label, {})
+            if ours[label] is not None or published[label] is not None:
+                marked = marks.get(label, ""), published_marks.get(label, "")
+                by_table[one.table.name] = RelativeGap(ours[label], published[label], *marked)
     return overview
+
+
+def _complete_mean(values: Sequence[float | None]) -> float | None:
+    """The mean; None if any value is missing."""
+    known = [value for value in values if value is not None]
+    return fmean(known) if known and len(known) == len(values) else None
 
 
 def _head_to_head(comparisons: Sequence[Comparison]) -> Iterable[HeadToHead]:
@@ -146,8 +174,8 @@ def _head_to_head(comparisons: Sequence[Comparison]) -> Iterable[HeadToHead]:
             continue
         pairs = [pair for one in comparisons for pair in one.pairs if pair.label == label]
         tested = [pair for pair in pairs if pair.is_clear is not None]
-        lower = sum(bool(pair.is_clear) and pair.mean > 0 for pair in tested)
-        higher = sum(bool(pair.is_clear) and pair.mean < 0 for pair in tested)
+        lower = sum(pair.is_clearly_lower for pair in tested)
+        higher = sum(bool(pair.is_clear) and not pair.is_clearly_lower for pair in tested)
         n_won = sum(column[SUBJECT].gap < column[label].gap for column in both)
         yield HeadToHead(label, n_won, len(both), (lower, higher, len(tested) - lower - higher))
 

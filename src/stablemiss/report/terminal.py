@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stablemiss.experiments.comparison import Cell, Comparison
+from stablemiss.experiments.comparison import Cell, Comparison, Published
 from stablemiss.report.text import (
     axis_title,
     column_titles,
@@ -74,8 +74,8 @@ def _view(comparison: Comparison) -> Table:
             view.add_section()
         previous = line
         view.add_row(Text(title_of(line.label)), *(_gap(cell, decimals) for cell in line.cells))
-        if any(cell and cell.published is not None for cell in line.cells):
-            published = [_published(cell, published_decimals) for cell in line.cells]
+        if any(line.published):
+            published = [_published(cell, published_decimals) for cell in line.published]
             view.add_row("  published", *published, style="dim")
     view.add_section()
     view.add_row(f"{reference}, RMSE", *(number(one.rmse, decimals) for one in comparison.references))
@@ -96,8 +96,8 @@ def _gap(cell: Cell | None, decimals: int) -> Text:
     return text.append(("*" if cell.is_as_trained else "") + ("†" if cell.is_worse_than_constant else ""))
 
 
-def _published(cell: Cell | None, decimals: int) -> Text:
+def _published(cell: Published | None, decimals: int) -> Text:
     if cell is None:
         return Text("–")
-    text = Text().append(number(cell.published, decimals), style=STYLE[cell.published_mark])
-    return text.append("†" if cell.published_is_worse_than_constant else "")
+    text = Text().append(number(cell.gap, decimals), style=STYLE[cell.mark])
+    return text.append("†" if cell.is_worse_than_constant else "")

@@ -14,6 +14,10 @@ TITLES = {
     "stablemiss_intra": "StableMiss only intra",
     "stablemiss_inter": "StableMiss only inter",
     "stablemiss_unweighted": "StableMiss unweighted",
+    "stablemiss_weighted": "StableMiss weighted",
+    "stablemiss_weighted_full": "StableMiss weighted full",
+    "stablemiss_weighted_intra": "StableMiss weighted only intra",
+    "stablemiss_weighted_inter": "StableMiss weighted only inter",
     "ols": "OLS",
     "em_mixture": "EM mixture",
     "boosting": "LightGBM",
@@ -22,6 +26,46 @@ TITLES = {
     "anymask_fast": "AnyMask fast",
     "optimal": "Optimal",
 }
+
+# Label → what it is, in the order of the tables.
+DESCRIPTIONS = {
+    "partial_vae": "Generative model: a variational autoencoder of the observed values; predicts the target "
+    "with the missing values integrated out.",
+    "miwae": "Generative model: a variational autoencoder with an importance-weighted bound.",
+    "p_bigan": "Generative model: adversarially trained encoder and decoder.",
+    "neumiss": "A network whose layers approximate the best linear predictor of each mask.",
+    "dwr": "Linear regression with row weights that decorrelate the columns.",
+    "srdo": "Linear regression with row weights that make columns look independent.",
+    "stablenet": "A predictor on mean-imputed columns with row weights that decorrelate random features.",
+    "stablemiss": "The paper's method, as published: a network that generates the predictor from the mask, "
+    "and row weights from the paper's literal covariances, with γ from its list, chosen on validation rows. "
+    "Decorrelates column pairs and mask pairs (intra) and, under MAR, columns from masks (inter).",
+    "stablemiss_unweighted": "The same network without row weights.",
+    "stablemiss_weighted": "The same network with our form of the row weights: weighted covariances, and γ "
+    "as a fraction of the critical γ above which the weights stay equal.",
+    "stablemiss_full": "Figures: StableMiss with all terms, intra and inter.",
+    "stablemiss_intra": "Figures: StableMiss with the terms between two columns and between two masks.",
+    "stablemiss_inter": "Figures: StableMiss with the terms between a column and a mask.",
+    "stablemiss_weighted_full": "Figures: our form of the weights, all terms.",
+    "stablemiss_weighted_intra": "Figures: our form of the weights, only intra terms.",
+    "stablemiss_weighted_inter": "Figures: our form of the weights, only inter terms.",
+    "constant": "Predicts the mean of the training targets.",
+    "ols": "Least squares on mean-imputed columns.",
+    "em_mixture": "A Gaussian mixture of columns and target, fitted to the observed values by EM.",
+    "boosting": "Boosted trees with native missing values.",
+    "boosting_masked_copies": "The same, also trained on copies of the rows with more values masked.",
+    "anymask": "This project's own method.",
+    "anymask_fast": "The same with a smaller budget.",
+    "linear": "The exact predictor of one Gaussian with the population's means and covariances; not ranked.",
+    "optimal": "The exact Bayes predictor of the population.",
+}
+
+# What the comparison of early-stopped networks with those trained as published shows.
+LONG_TRAINING = (
+    "Networks trained as the paper describes (1000 epochs, no early stopping, no weight decay) beside those "
+    "that stop when the validation error no longer falls, on one instance of the same population. Gaps to "
+    "the reference of the same training, on the same test rows."
+)
 
 
 def title_of(label: str) -> str:
@@ -84,3 +128,42 @@ def as_percent(value: float | None) -> str:
 def percent(level: float) -> str:
     """A level in percent without trailing zeros, such as "10%" or "12.5%"."""
     return f"{round(100 * level, 6):g}%"
+
+
+def signed_percent(value: float | None) -> str:
+    """A difference in percent with one decimal and its sign; a dash for None.
+
+    Examples
+    --------
+    >>> signed_percent(0.0312), signed_percent(-0.0001)
+    ('+3.1%', '0.0%')
+    """
+    if value is None:
+        return "–"
+    text = as_percent(value)
+    return text if text.startswith("−") or text == "0.0%" else f"+{text}"
+
+
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """An interval of differences in percent, in brackets and without the sign "%"; empty for None.
+
+    Examples
+    --------
+    >>> interval_text((-0.012, 0.034))
+    '[−1.2, 3.4]'
+    """
+    return "" if interval is None else f"[{', '.join(number(100 * end, 1) for end in interval)}]"
+
+
+def range_text(values: tuple[float, float] | None) -> str:
+    """Smallest and largest of some positive numbers, with two significant digits; a dash for None.
+
+    Examples
+    --------
+    >>> range_text((0.1, 45.63)), range_text((2.0, 2.0)), range_text((123.4, 5678.0))
+    ('0.1–46', '2', '123–5678')
+    """
+    if values is None:
+        return "–"
+    low, high = (f"{value:.0f}" if value >= 100 else f"{value:.2g}" for value in values)
+    return low if low == high else f"{low}–{high}"

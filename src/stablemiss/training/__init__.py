@@ -3,7 +3,7 @@
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
 from stablemiss.training.loop import MIN_OPS_FOR_THREADS, Stage, Step, inner_loop, run_stages
-from stablemiss.training.optimisers import MakeOptimiser, adamw, one_cycle
+from stablemiss.training.optimisers import MakeOptimiser, adamw, minimise, one_cycle
 from stablemiss.training.rows import CHUNK_SIZE, Rows, mean_loss, to_device
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "adamw",
     "inner_loop",
     "mean_loss",
+    "minimise",
     "one_cycle",
     "run_stages",
     "to_device",

@@ -16,7 +16,7 @@ class History:
         Name of the stage.
     scores : list of float, default=[]
         Validation score before the first epoch and after each epoch, so that ``scores[epoch]`` belongs to
-        `epoch`.
+        `epoch`. Without early stopping, only the score of the last epoch.
     losses : list of tuple of float or None, default=[]
         For each epoch, the mean loss of every step, in the order of the steps. None for a step that did not
         run in that epoch. The first entry belongs to epoch 1.
@@ -44,4 +44,4 @@ class History:
     @property
     def best_score(self) -> float:
         """Validation score of the kept parameters."""
-        return self.scores[self.best_epoch]
+        return self.scores[min(self.best_epoch, len(self.scores) - 1)]

@@ -89,7 +89,9 @@ class Stage:
     max_epochs : int, default=100
         Maximum number of epochs.
     patience : int, default=10
-        Number of epochs without a better score before the learning rates are lowered or training ends.
+        Number of epochs without a better score before the learning rates are lowered or training ends. None
+        turns early stopping off: all epochs are run at the full learning rates, the module keeps the
+        parameters of the last one, and the score is computed only then.
     lr_reductions : int, default=0
         How often the learning rates are lowered, continuing from the best parameters, before training ends.
         More reductions find a better optimum and take longer; 0 ends training when patience runs out.
@@ -111,7 +113,7 @@ class Stage:
     rows: Rows | None = None
     batch_size: int = 256
     max_epochs: int = 100
-    patience: int = 10
+    patience: int | None = 10
     lr_reductions: int = 0
     min_batches: int = 1
     schedule: Callable[[float], float] | None = None
@@ -268,9 +270,11 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
     if stage.rows is not None and not len(stage.rows):
         raise ValueError(f'The stage "{stage.name}" has no rows to train on; give it at least one.')
     history = History(stage.name)
-    stopping = EarlyStopping(stage.module, stage.patience)
     updaters = _make_updaters(stage, n_reductions=0)
     report = _Report(progress, stage)
+    if stage.patience is None:
+        return _run_all_epochs(stage, updaters, history, rng, report)
+    stopping = EarlyStopping(stage.module, stage.patience)
     try:
         # The initial parameters count as epoch 0: if training only makes the score worse, they are kept.
         history.scores.append(_score(stage))
@@ -287,12 +291,31 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
                 stopping.restore_best(epoch)
                 updaters = _make_updaters(stage, len(history.lr_reductions))
     finally:
-        progress.finish()
+        report.finish()
     stopping.restore_best(len(history.losses))
     history.best_epoch = stopping.best_epoch
     if _has_diverged(history):
         history.ending = "diverged"
         _report_divergence(history)
+    return history
+
+
+def _run_all_epochs(
+    stage: Stage, updaters: list[_Updater], history: History, rng: Rng, report: _Report
+) -> History:
+    """Run all epochs without early stopping."""
+    try:
+        for epoch in range(1, stage.max_epochs + 1):
+            history.losses.append(_run_epoch(stage, updaters, epoch, rng, report))
+            if not all(math.isfinite(loss) for loss in history.losses[-1] if loss is not None):
+                raise FloatingPointError(
+                    f'Training of "{stage.name}" diverged: in epoch {epoch} a loss was not finite. Lower the '
+                    "learning rate, or set patience to a number of epochs, which turns early stopping on."
+                )
+        history.scores.append(_score(stage))
+    finally:
+        report.finish()
+    history.best_epoch = stage.max_epochs
     return history
 
 
@@ -312,6 +335,9 @@ class _Report:
     def epoch(self, score: float) -> None:
         self._note = f"validation {score:.4g}"
         self._update()
+
+    def finish(self) -> None:
+        self._progress.finish()
 
     def _update(self) -> None:
         self._progress.update(self._n_batches, self._note)

@@ -1,0 +1,92 @@
+"""The outcome of the reproduction in one paragraph, made from its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stablemiss.report.claims import HELD, IN_PART, NOT_HELD, SUBJECT, UNDECIDED
+from stablemiss.report.statistics import Statistics, statistics
+from stablemiss.report.summary import Summary
+from stablemiss.report.text import as_percent, signed_percent, title_of
+
+# Methods outside the paper that the verdict names.
+OTHERS = ("em_mixture", "anymask", "boosting_masked_copies")
+
+
+def verdict(summary: Summary) -> str:
+    """What the records say about the paper, in one paragraph. What they cannot say is left out."""
+    values = statistics(summary)
+    parts = (_claims(values), _first(values), _gaps(values), _weights(values), _others(values))
+    return " ".join(sentence for part in (*parts, _completeness(values)) for sentence in part)
+
+
+def _claims(values: Statistics) -> Iterator[str]:
+    counts = {one: int(values[f"claims.{one.replace(' ', '_')}"]) for one in (HELD, IN_PART, NOT_HELD)}
+    n, undecided = int(values["claims"]), int(values[f"claims.{UNDECIDED.replace(' ', '_')}"])
+    if undecided == n:
+        yield "The records are not enough to judge any of the paper's claims."
+        return
+    judged = ", ".join(f"{count} {name}" for name, count in counts.items())
+    yield f"Of {n - undecided} claims of the paper that the records can decide, {judged}."
+
+
+def _first(values: Statistics) -> Iterator[str]:
+    if n := int(values["columns.shift"]):
+        yield (
+            "When missingness shifts between training and test, StableMiss has the lowest error of the "
+            f"paper's eight methods in {values['first.shift']:.0f} of {n} table columns here, and in "
+            f"{values['first.published.shift']:.0f} of them in print."
+        )
+
+
+def _gaps(values: Statistics) -> Iterator[str]:
+    if "gap.shift" in values:
+        neumiss = values.get("mean_gap.neumiss")
+        yield (
+            "On synthetic data its error under a shift is on average "
+            f"{as_percent(values['gap.shift'])} above the best possible one, NeuMiss's "
+            f"{as_percent(neumiss)}, and that of the best other of the eight in each column "
+            f"{as_percent(values['best_other.shift'])}."
+        )
+
+
+def _weights(values: Statistics) -> Iterator[str]:
+    if "weights.overall" not in values:
+        return
+    change = signed_percent(values["weights.overall"])
+    text = f"The row weights of StableMiss change its error by {change}"
+    if "weights.overall.low" in values:
+        low, high = (signed_percent(values[f"weights.overall.{end}"]) for end in ("low", "high"))
+        text += f" (95% interval over {values['weights.instances']:.0f} instances: {low} to {high})"
+    if (share := values.get(f"share.{SUBJECT}")) is not None:
+        text += f"; their effective sample size is {as_percent(share)} of the rows"
+        ours = values.get("share.stablemiss_weighted")
+        text += f", with our form of the weights {as_percent(ours)}" if ours is not None else ""
+    yield text + "."
+
+
+def _others(values: Statistics) -> Iterator[str]:
+    """What methods reach that the paper does not compare with: on synthetic data, and on house sales."""
+    synthetic = [
+        f"{title_of(label)} {as_percent(values[f'mean_gap.{label}'])} (StableMiss in the same columns "
+        f"{as_percent(values[f'mean_gap.{label}.{SUBJECT}'])})"
+        for label in OTHERS
+        if f"mean_gap.{label}" in values
+    ]
+    if synthetic:
+        yield f"Methods outside the paper are above the best possible error by: {', '.join(synthetic)}."
+    prices = [
+        f"{signed_percent(values[f'difference.table3.{label}'])} from that of {title_of(label)}"
+        for label in OTHERS
+        if f"difference.table3.{label}" in values
+    ]
+    if prices:
+        yield f"On house sales, the error of StableMiss differs by {', '.join(prices)}."
+
+
+def _completeness(values: Statistics) -> Iterator[str]:
+    done, planned = int(values["results"]), int(values["results.planned"])
+    if done < planned:
+        yield f"The records are incomplete: {done:,} of {planned:,} results ({100 * done // planned}%)."
+    else:
+        yield f"The records are complete: {planned:,} results."
