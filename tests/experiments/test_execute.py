@@ -8,13 +8,12 @@ import torch
 
 from stablemiss.evaluation import TestSetting
 from stablemiss.experiments import execute as module
-from stablemiss.experiments.budgets import BUDGETS, LABELS, demo_budget
+from stablemiss.experiments.budgets import BUDGETS, LABELS, PAPER_GAMMAS, demo_budget
 from stablemiss.experiments.execute import execute
 from stablemiss.experiments.reproduce import run_demo
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import demo_table
 from stablemiss.methods import METHODS
-from stablemiss.methods.stablemiss import PAPER_GAMMAS
 from stablemiss.missingness import LEVELS
 from stablemiss.results import Record
 from stablemiss.tuning import tune
@@ -25,8 +24,8 @@ RUN = Run(QUICK, "gaussian_ind", "mcar_independent", 0.5, 0, "ols", TESTS)
 
 
 TINY = replace(QUICK, n_features=4, n_rows=200, n_test_rows=100)
-# Without a choice of the number of components.
-ONE_COMPONENT = replace(TINY, settings={"em_mixture": {"n_components": 1}})
+# A mixture without choices and early stopping.
+WITHOUT_CHOICES = replace(TINY, settings={"em_mixture": {"n_components": 1, "ridge": 1.0, "max_steps": 1}})
 # As in the paper, without early stopping.
 PUBLISHED = replace(
     BUDGETS["as_published"],
@@ -152,7 +151,7 @@ def test_after_a_search_the_validation_rows_are_the_same_as_without(fits):
 @pytest.mark.parametrize(
     ("budget", "label"),
     [
-        *((ONE_COMPONENT, label) for label in ("constant", "ols", "dwr", "srdo", "em_mixture")),
+        *((WITHOUT_CHOICES, label) for label in ("constant", "ols", "dwr", "srdo", "em_mixture")),
         *((PUBLISHED, label) for label in ("neumiss", "stablenet", "stablemiss")),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stablemiss.experiments.budgets import BUDGETS, LABELS, settings_of
+from stablemiss.experiments.budgets import BUDGETS, LABELS, PAPER_GAMMAS, settings_of
 from stablemiss.experiments.tables import (
     ABLATION,
     LINEAR,
@@ -14,7 +14,6 @@ from stablemiss.experiments.tables import (
     demo_table,
 )
 from stablemiss.methods import METHODS, StableMiss
-from stablemiss.methods.stablemiss import PAPER_GAMMAS
 from stablemiss.missingness import LEVELS, MECHANISMS
 
 STANDARD = BUDGETS["standard"]
