@@ -45,6 +45,9 @@ START: dict[str, dict[str, Any]] = {
     "dwr": {"penalty": 1.0},
     "srdo": {"clip": 0.1},
     "stablemiss": {"batch_size": 256},
+    "stablenet": {"learning_rate": 1e-2},
+    "miwae": {"learning_rate": 1e-3},
+    "p_bigan": {"learning_rate": 1e-3, "hidden": (128, 128), "critic_steps": 5},
 }
 # Of a real table alone: today's settings are again among those below.
 START_REAL: dict[str, dict[str, Any]] = {
@@ -198,6 +201,10 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"learning_rate": 3e-4},
         {"batch_size": 64},
         {"d_critic": 64},
+        {"learning_rate": 3e-3, "critic_steps": 1},
+        {"learning_rate": 3e-3, "critic_steps": 2},
+        {"learning_rate": 3e-3, "hidden": (256, 256)},
+        {"learning_rate": 3e-3, "critic_steps": 2, "hidden": (256, 256)},
     ],
 }
 # Settings that have no meaning on a data set: the paper's predictors are linear on synthetic data.

@@ -128,7 +128,7 @@ def test_the_effective_share_is_the_mean_over_all_batches():
     ]
     shares = [effective_share(weight) for weight in fitted]
     assert weights.effective_share == pytest.approx(np.mean(shares))
-    assert max(shares) < 0.99
+    assert max(shares) < 0.999
 
 
 def add_batches(memory, n_batches, length=4):

@@ -7,7 +7,9 @@ import pytest
 
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.reproduce import current_records
+from stablemiss.report.changes import FIRST_RUN, changes_markdown
 from stablemiss.report.markdown import reproduction_markdown, split_page
+from stablemiss.report.method_results import SHOWN, method_results
 from stablemiss.report.page import render_page
 from stablemiss.report.summary import summarise
 from stablemiss.results import Store
@@ -17,11 +19,20 @@ STANDARD = BUDGETS["standard"]
 NUMBER = re.compile(r"[−-]?\d[\d,]*(?:\.\d+)?")
 
 
+def read_records(budget):
+    current, n_old = current_records(Store(ROOT / "paper" / "results" / f"{budget}.jsonl"), BUDGETS[budget])
+    assert n_old == 0, f"Run: stablemiss reproduce all --budget {budget}"
+    return current
+
+
 @pytest.fixture(scope="module")
 def records():
-    current, n_old = current_records(Store(ROOT / "paper" / "results" / "standard.jsonl"), STANDARD)
-    assert n_old == 0, "Run: stablemiss reproduce all"
-    return current
+    return read_records("standard")
+
+
+@pytest.fixture(scope="module")
+def as_published():
+    return read_records("as_published")
 
 
 def table_cells(page):
@@ -29,16 +40,29 @@ def table_cells(page):
     return [NUMBER.findall(re.sub(r"<[^>]+>", " ", cell)) for cell in re.findall(r"<td.*?</td>", page, re.S)]
 
 
-def test_the_committed_page_has_the_numbers_of_the_records(records):
+def test_the_committed_page_has_the_numbers_of_the_records(records, as_published):
     committed = (ROOT / "paper" / "report.html").read_text(encoding="utf-8")
-    assert table_cells(committed) == table_cells(render_page(records, STANDARD)), "Run: stablemiss report"
+    fresh = render_page(records, STANDARD, as_published=as_published)
+    assert table_cells(committed) == table_cells(fresh), "Run: stablemiss report"
 
 
-def test_the_generated_tables_of_the_docs_have_the_numbers_of_the_records(records):
+def test_the_generated_tables_of_the_docs_have_the_numbers_of_the_records(records, as_published):
     _, block, _ = split_page(ROOT / "docs" / "reproduction.md", "reproduction")
-    fresh = reproduction_markdown(summarise(records, STANDARD))
+    fresh = reproduction_markdown(summarise(records, STANDARD, as_published=as_published))
     rows = [
         [NUMBER.findall(line) for line in text.splitlines() if line.startswith("|")]
         for text in (block, fresh)
     ]
     assert rows[0] == rows[1], "Run: stablemiss report --docs docs/reproduction.md"
+
+
+def test_the_table_of_changes_has_the_numbers_of_both_runs(records):
+    _, block, _ = split_page(ROOT / "docs" / "reproduction.md", "changes")
+    first_run = Store(ROOT / "paper" / "results" / FIRST_RUN).records()
+    assert block.strip() == changes_markdown(first_run, records), "Run: stablemiss report --docs …"
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_the_results_of_a_method_have_the_numbers_of_the_records(records, name):
+    _, block, _ = split_page(ROOT / "docs" / "methods" / f"{name}.md", "results")
+    assert block.strip() == method_results(summarise(records, STANDARD), name), "Run: stablemiss report …"

@@ -345,13 +345,15 @@ class _Problem:
         if self.is_full_batch and not settings.redraw:
             max_steps = settings.max_epochs * STEPS_PER_EPOCH
             progress.start("row weights", total=max_steps)
-            minimise(
-                lambda: objective(weights, self.loss_measure),
-                weights.theta,
-                max_steps,
-                report=lambda step: progress.update(step, ""),
-            )
-            progress.finish()
+            try:
+                minimise(
+                    lambda: objective(weights, self.loss_measure),
+                    weights.theta,
+                    max_steps,
+                    report=lambda step: progress.update(step, ""),
+                )
+            finally:
+                progress.finish()
             return
 
         def loss(batch: Rows) -> Tensor:

@@ -89,7 +89,8 @@ def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
         # A search is part of what the fit costs.
         "fit_seconds": search_seconds + result.fit_seconds,
         "config": config,
-        "n_rows": len(problem.y),
+        # Without validation rows that were drawn in addition.
+        "n_rows": len(problem.y) - (run.budget.n_validation_rows or 0 if not run.is_real else 0),
         "n_test_rows": len(problem.tests.y),
         "n_features": problem.X.shape[1],
     }

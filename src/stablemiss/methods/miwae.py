@@ -220,7 +220,7 @@ class MIWAE(Method):
         favours the prediction of the target over the description of the columns.
     use_mask : bool, default=True
         Whether the encoder also reads the mask, so that it can distinguish missing from average values.
-    learning_rate : float, default=1e-3
+    learning_rate : float, default=3e-3
         A larger value trains faster and less reliably.
     weight_decay : float, default=1e-3
         Weight decay of the matrices. A larger value gives a smoother function.
@@ -280,7 +280,7 @@ class MIWAE(Method):
         n_draws: int = 200,
         label_weight: float = 20.0,
         use_mask: bool = True,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 3e-3,
         weight_decay: float = 1e-3,
         batch_size: int = 128,
         max_epochs: int = 200,

@@ -307,12 +307,15 @@ def _run_all_epochs(
     try:
         for epoch in range(1, stage.max_epochs + 1):
             history.losses.append(_run_epoch(stage, updaters, epoch, rng, report))
-            if not all(math.isfinite(loss) for loss in history.losses[-1] if loss is not None):
+            if epoch == stage.max_epochs:
+                history.scores.append(_score(stage))
+            numbers = [*(loss for loss in history.losses[-1] if loss is not None), *history.scores]
+            if not all(map(math.isfinite, numbers)):
                 raise FloatingPointError(
-                    f'Training of "{stage.name}" diverged: in epoch {epoch} a loss was not finite. Lower the '
-                    "learning rate, or set patience to a number of epochs, which turns early stopping on."
+                    f'Training of "{stage.name}" diverged: in epoch {epoch} a loss or the score was not '
+                    "finite. Lower the learning rate, or set patience to a number of epochs, which turns "
+                    "early stopping on."
                 )
-        history.scores.append(_score(stage))
     finally:
         report.finish()
     history.best_epoch = stage.max_epochs

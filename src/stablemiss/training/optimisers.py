@@ -42,7 +42,8 @@ def minimise(
     >>> round(position.item(), 4)
     1.0
     """
-    optimiser = torch.optim.LBFGS([parameter], max_iter=1, line_search_fn="strong_wolfe")
+    # A step may take as many evaluations as the line search needs (25 by default) and one more.
+    optimiser = torch.optim.LBFGS([parameter], max_iter=1, max_eval=26, line_search_fn="strong_wolfe")
 
     def evaluate() -> Tensor:
         value = loss()
@@ -54,7 +55,7 @@ def minimise(
         for step in range(1, max_steps + 1):
             current = float(optimiser.step(evaluate))
             report(step)
-            if previous - current < tolerance * abs(current):
+            if previous - current <= tolerance * abs(current):
                 break
             previous = current
     return step
