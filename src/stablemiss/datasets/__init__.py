@@ -2,14 +2,17 @@
 
 from stablemiss.datasets.air_quality import load_air_quality
 from stablemiss.datasets.house import load_house_sales
+from stablemiss.datasets.mnist import ImageDataset, load_mnist
 from stablemiss.datasets.population import Population, make_gaussian, make_gaussian_ind, make_gaussian_mix
 from stablemiss.datasets.source import Dataset
 
 __all__ = [
     "Dataset",
+    "ImageDataset",
     "Population",
     "load_air_quality",
     "load_house_sales",
+    "load_mnist",
     "make_gaussian",
     "make_gaussian_ind",
     "make_gaussian_mix",
