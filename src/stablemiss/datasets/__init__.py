@@ -1,6 +1,7 @@
 """Data sets: synthetic populations with a known optimal prediction, and loaders of real tables."""
 
 from stablemiss.datasets.air_quality import load_air_quality
+from stablemiss.datasets.graph import Graph
 from stablemiss.datasets.house import load_house_sales
 from stablemiss.datasets.mnist import ImageDataset, load_mnist
 from stablemiss.datasets.population import Population, make_gaussian, make_gaussian_ind, make_gaussian_mix
@@ -8,6 +9,7 @@ from stablemiss.datasets.source import Dataset
 
 __all__ = [
     "Dataset",
+    "Graph",
     "ImageDataset",
     "Population",
     "load_air_quality",
