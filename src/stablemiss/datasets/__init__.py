@@ -6,16 +6,21 @@ from stablemiss.datasets.house import load_house_sales
 from stablemiss.datasets.mnist import ImageDataset, load_mnist
 from stablemiss.datasets.population import Population, make_gaussian, make_gaussian_ind, make_gaussian_mix
 from stablemiss.datasets.source import Dataset
+from stablemiss.datasets.times import hour_of_week, to_regular_grid
+from stablemiss.datasets.windows import SensorWindows
 
 __all__ = [
     "Dataset",
     "Graph",
     "ImageDataset",
     "Population",
+    "SensorWindows",
+    "hour_of_week",
     "load_air_quality",
     "load_house_sales",
     "load_mnist",
     "make_gaussian",
     "make_gaussian_ind",
     "make_gaussian_mix",
+    "to_regular_grid",
 ]
