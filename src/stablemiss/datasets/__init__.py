@@ -1,6 +1,7 @@
 """Data sets: synthetic populations with a known optimal prediction, and loaders of real tables."""
 
 from stablemiss.datasets.air_quality import load_air_quality
+from stablemiss.datasets.berlin_traffic import load_berlin_traffic
 from stablemiss.datasets.graph import Graph
 from stablemiss.datasets.house import load_house_sales
 from stablemiss.datasets.mnist import ImageDataset, load_mnist
@@ -19,6 +20,7 @@ __all__ = [
     "SensorWindows",
     "hour_of_week",
     "load_air_quality",
+    "load_berlin_traffic",
     "load_house_sales",
     "load_mnist",
     "load_sensor_folder",
