@@ -14,22 +14,22 @@ from stablemiss.datasets import source
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(url: str) -> bytes:
+    def refuse(url: str, **options: object) -> bytes:
         raise URLError(f"no network for {url}")
 
     monkeypatch.setattr(source, "download", refuse)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", refuse)
 
 
 @pytest.fixture
-def real_folder() -> Callable[[source.Source], Path]:
+def real_folder() -> Callable[[source.Source | str], Path]:
     """Returns the data folder if it contains the real file; otherwise skips the test."""
 
-    def folder_of(table: source.Source) -> Path:
+    def folder_of(table: source.Source | str) -> Path:
+        path = table if isinstance(table, str) else table.path
         folder = Path(os.environ.get(source.ENVIRONMENT_VARIABLE, ""))
-        if source.ENVIRONMENT_VARIABLE not in os.environ or not (folder / table.path).exists():
-            pytest.skip(
-                f"needs the real file: set {source.ENVIRONMENT_VARIABLE} to the folder of {table.path}"
-            )
+        if source.ENVIRONMENT_VARIABLE not in os.environ or not (folder / path).exists():
+            pytest.skip(f"needs the real file: set {source.ENVIRONMENT_VARIABLE} to the folder of {path}")
         return folder
 
     return folder_of
