@@ -19,7 +19,7 @@ from stablemiss.data import Floats
 from stablemiss.estimators import MissingRegressor, OutOfRangeWarning
 from stablemiss.estimators.missing import method_with_params
 from stablemiss.evaluation import fit_and_score
-from stablemiss.experiments.budgets import LABELS, NONLINEAR
+from stablemiss.experiments.budgets import LABELS, REAL_SETTINGS
 from stablemiss.experiments.problem import Problem, draw_problem
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import OPTIMAL
@@ -157,7 +157,7 @@ def searched_space(label: str, space: Space, is_real: bool) -> Space:
     """
     name, defining = LABELS[label]
     # PAPER: predictors are linear on synthetic data, networks on real data; NeuMiss may be either on both.
-    fixed = set() if name == "neumiss" else {*NONLINEAR.get(name, {})}
+    fixed = set() if name == "neumiss" else {*REAL_SETTINGS.get(name, {})}
     searched: Space = {}
     for key, choice in space.items():
         if key in defining:
