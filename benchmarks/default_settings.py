@@ -47,6 +47,7 @@ START: dict[str, dict[str, Any]] = {
     "stablemiss": {"batch_size": 256},
     "stablenet": {"learning_rate": 1e-2},
     "miwae": {"learning_rate": 1e-3},
+    "partial_vae": {"learning_rate": 1e-3},
     "p_bigan": {"learning_rate": 1e-3, "critic_steps": 5},
 }
 # Of a real table alone: today's settings are again among those below.
