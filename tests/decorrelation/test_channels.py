@@ -171,3 +171,16 @@ def test_a_queue_keeps_the_latest_rows(size, length):
     latest = np.repeat(np.arange(5.0), length)[::-1][:size][::-1]
     np.testing.assert_array_equal(np.sort(memory.logits.numpy()), latest)
     assert memory.features.shape == (len(latest), 2)
+
+
+@pytest.mark.parametrize(("d", "n"), [(4, 32), (16, 128)])
+def test_no_single_row_takes_all_the_weight_with_few_columns(d, n):
+    """λ_p falls with the square of the number of columns; steps that did not shrink with it would overshoot."""
+    rng = to_rng(0)
+    weights = BatchDecorrelator(Memory("queue", 128), to_rng(1), np.arange(d), lambda_p=70.0 * (d / 512) ** 2)
+    shares = []
+    for _ in range(10):
+        batch = torch.from_numpy(rng.normal(size=(n, d)) + rng.normal(size=(n, 1)))
+        shares.append(effective_share(weights(batch, torch.ones(n, dtype=torch.float64))))
+    assert min(shares) > 2 / n
+    assert np.mean(shares) < 0.999
