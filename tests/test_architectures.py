@@ -31,8 +31,6 @@ def test_an_architecture_is_a_parameter_like_any_other(architecture, owner):
     assert clone(estimator).get_params()["architecture"] == architecture
     assert estimator.set_params(architecture="mlp").architecture == "mlp"
     assert estimator.set_params(architecture=CNN(kernel=5)).architecture.kernel == 5
-        estimator
-    )
 
 
 def test_architectures_can_be_searched():
