@@ -95,8 +95,8 @@ def centre_and_common_scale(columns: Floats, weight: Floats | None = None) -> tu
 
     Examples
     --------
-    >>> centre_and_common_scale(np.array([[1.0, 7.0, np.nan], [3.0, 7.0, np.nan]]))
-    (array([2. , 7. , 4.5]), 0.7071067811865476)
+    >>> centre_and_common_scale(np.array([[1.0, 7.0, np.nan], [3.0, 9.0, np.nan]]))
+    (array([2., 8., 5.]), 1.0)
     """
     weight = np.ones(len(columns)) if weight is None else weight
     is_used = ~np.isnan(columns) & (weight > 0)[:, None]

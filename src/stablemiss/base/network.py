@@ -134,7 +134,10 @@ def rows_at_once(network: nn.Module) -> int:
 
 
 def operations_per_row(network: nn.Module) -> int:
-    """Multiplications that a network needs for one row: its attribute of this name, or one per parameter.
+    """Multiplications for one row: the network's attribute of this name, or one per parameter.
+
+    Decides whether training uses several threads, which share the work of one layer at a time. A network
+    whose layers are similar in size therefore names those of its largest layer.
 
     Examples
     --------

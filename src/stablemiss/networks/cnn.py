@@ -154,9 +154,9 @@ class _ImageNetwork(nn.Module):
 
     @property
     def operations_per_row(self) -> int:
-        """Multiplications of g for one image."""
+        """Multiplications of the largest convolution of g for one image."""
         place = self.shape[1] * self.shape[2]
-        return sum(
+        return max(
             size * place // 4**layer.level for size, layer in zip(self.g.sizes, self.g.layers, strict=True)
         )
 
@@ -223,7 +223,7 @@ class GeneratedCNN(_ImageNetwork):
         self.config["rank"] = rank
         # PAPER: six convolutional layers and an MLP, whose last layer emits all parameters of g.
         # DEVIATION: a low rank, because that layer alone would have hundreds of millions of weights with the
-        # widths of the authors' code, and most of these parameters never differ between masks.
+        # widths of the authors' code. `rank=None` is the paper's form.
         self.mask_cnn = _mask_convolutions(shape[0], MASK_CHANNELS, strides=(1, 2, 1, 2, 1, 2))
         d_features = MASK_CHANNELS[-1] * MASK_GRID**2
         self.phi = ParameterGenerator(d_features, self.g.init_parameters(), [MASK_HIDDEN], rank)
@@ -249,8 +249,8 @@ class ModulatedCNN(_ImageNetwork):
     """A convolutional network whose activations are scaled and shifted according to the mask nearby.
 
     All images share the kernels of g. φ, six convolutions on the mask, emits a gain and a bias for each
-    channel and place of each layer of g. This is our form. Which kernel is best depends on the holes around a
-    place, not on those of the whole image. Initial outputs are near zero, the mean of a standardised target.
+    channel and place of each layer of g. This is our form. Which pixels to rely on depends on those missing
+    around a place, not in the whole image. Initial outputs are near zero, the mean of a standardised target.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ class ModulatedCNN(_ImageNetwork):
         # together, and not on what they share.
         self.parameters_of_g = nn.Parameter(self.g.init_parameters())
         # DEVIATION: φ emits gains and biases of each place instead of all parameters, because kernels that
-        # are the same for a whole image cannot react to where its holes are.
+        # are the same for a whole image cannot differ between places with and without missing pixels.
         width = PLACE_CHANNELS
         self.levels = nn.ModuleList(
             _mask_convolutions(d_in, (width, width), strides=(stride, 1))
