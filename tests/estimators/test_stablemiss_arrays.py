@@ -63,8 +63,8 @@ def test_channels_of_input_and_target_may_differ():
 
 @GENERATE
 def test_new_images_are_completed_better_than_by_the_mean_image_and_by_the_observed_pixels(generate):
-    X, images = draw(n=250)
-    model = small(generate, max_epochs=12).fit(X, images)
+    X, images = draw(n=200)
+    model = small(generate, max_epochs=8).fit(X, images)
     new, truth = draw(n=100, seed=1)
     mean_image = images.mean(axis=0)
     filled = np.where(np.isnan(new), mean_image, new)

@@ -228,12 +228,16 @@ class ArrayEncoder:
         estimator_name : str, default="the model"
             Name of the estimator, for error messages.
         """
+        expected = (
+            f"X must have shape (n, {', '.join(map(str, self.shape))}), as in the fit of {estimator_name}"
+        )
+        if not is_array(X):
+            raise ValueError(f"{expected}; got {shown(X)}. Pass an array, with NaN for missing cells.")
         table = read_array(X)
         if table.shape != self.shape:
             raise ValueError(
-                f"X must have shape (n, {', '.join(map(str, self.shape))}), as in the fit of "
-                f"{estimator_name}; got {(table.n_rows, *table.shape)}. Crop, pad or rescale it, with "
-                "NaN for unknown cells."
+                f"{expected}; got {(table.n_rows, *table.shape)}. Crop, pad or rescale it, with NaN for "
+                "unknown cells."
             )
         beyond = self._ranges.beyond(table.cells)
         if not beyond.any():
