@@ -81,7 +81,12 @@ def test_channels_of_images_come_before_height_and_width(shape, output_shape, ge
 
 @pytest.mark.parametrize(
     ("shape", "output_shape", "fact"),
-    [((64,), (1,), "Reshape X"), ((8, 8), (1,), "y must have shape"), ((8, 8), (8, 9), "y must have shape")],
+    [
+        ((8, 9, 3), (8, 9, 3), "moveaxis"),
+        ((64,), (1,), "Reshape X"),
+        ((8, 8), (1,), "y must have shape"),
+        ((8, 8), (8, 9), "y must have shape"),
+    ],
 )
 def test_shapes_that_are_not_images_are_refused_with_advice(shape, output_shape, fact):
     with pytest.raises(ValueError, match=fact):

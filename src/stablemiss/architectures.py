@@ -22,6 +22,8 @@ Shape = tuple[int, ...]
 Generate = Literal["global", "local"]
 # Widest kernel of a convolution.
 MAX_KERNEL = 13
+# Most channels of a photograph: red, green, blue and opacity.
+MAX_COLOURS = 4
 
 
 class Architecture(ABC):
@@ -135,6 +137,12 @@ class CNN(Architecture):
                 "architecture=CNN() reads images: X must have shape (n, height, width) or "
                 f"(n, channels, height, width), but one row of X has shape {shape}. Reshape X, or use "
                 "architecture='mlp' for a table."
+            )
+        if len(shape) == 3 and shape[2] <= MAX_COLOURS < min(shape[:2]):
+            raise ValueError(
+                "architecture=CNN() reads images whose channels come first, (n, channels, height, width), "
+                f"but one row of X has shape {shape}, with {shape[2]} channels at the end. Use "
+                "np.moveaxis(X, -1, 1), and the same for y."
             )
         if len(output_shape) not in (2, 3) or output_shape[-2:] != shape[-2:]:
             raise ValueError(
