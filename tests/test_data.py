@@ -6,6 +6,7 @@ import pytest
 
 from stablemiss.data import (
     MaskedData,
+    centre_and_common_scale,
     centre_and_scale,
     is_missing,
     scale_to_one,
@@ -127,3 +128,29 @@ def test_a_table_without_rows_can_be_refused():
 def test_what_is_no_array_of_numbers_raises(array):
     with pytest.raises(ValueError, match="weight must be an array of numbers; got"):
         to_numbers("weight", array)
+
+
+def test_targets_that_are_not_observed_are_zero_and_follow_their_rows():
+    target, seen = np.array([[1.0, np.nan], [np.nan, 4.0]]), np.array([[True, False], [False, True]])
+    data = MaskedData.of(np.zeros((2, 4)), np.ones((2, 4)), target, target_mask=seen, row_shape=(2, 2))
+    assert data.target.tolist() == [[1.0, 0.0], [0.0, 4.0]]
+    swapped = data.rows(np.array([1, 0]))
+    assert swapped.target_mask.tolist() == [[False, True], [True, False]]
+    assert swapped.row_shape == (2, 2)
+
+
+@pytest.mark.parametrize("wrong", [{"target_mask": np.ones((2, 3))}, {"row_shape": (2, 3)}], ids=str)
+def test_a_target_mask_or_row_shape_of_another_size_is_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        MaskedData.of(np.zeros((2, 4)), np.ones((2, 4)), np.zeros((2, 2)), **wrong)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e300])
+def test_the_common_scale_is_that_of_all_values_around_the_means_of_their_columns(unit):
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(50, 3)) * [1.0, 2.0, 0.0] + [0.0, 5.0, 7.0]
+    columns[rng.uniform(size=(50, 3)) < 0.3] = np.nan
+    centre, scale = centre_and_common_scale(unit * columns)
+    np.testing.assert_allclose(centre, unit * np.nanmean(columns, axis=0))
+    deviations = columns - np.nanmean(columns, axis=0)
+    assert scale == pytest.approx(unit * np.sqrt(np.nanmean(deviations**2)))

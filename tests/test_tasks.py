@@ -75,3 +75,45 @@ def test_a_task_is_restored_from_its_state(task):
     restored = task_from_state(task.state())
     outputs = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_array_equal(restored.decode(outputs), task.decode(outputs))
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (2, 4, 5)])
+def test_arrays_keep_their_shape_and_share_one_scale(shape):
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(40, *shape)) * rng.uniform(0.1, 3.0, size=shape)
+    y[:, 0] = 7.0  # constant cells
+    task = Regression.of(y, common_scale=True, shape=shape)
+    target = task.encode(y)
+    assert target.shape == (40, task.d_output)
+    assert task.output_shape == shape
+    np.testing.assert_allclose(target.mean(axis=0), 0, atol=1e-9)
+    assert (target**2).mean() == pytest.approx(1.0)
+    # Cells keep their proportions: a cell that varies more counts more.
+    np.testing.assert_allclose(target.std(axis=0).reshape(shape) * task.scale[0], y.std(axis=0), atol=1e-12)
+    np.testing.assert_allclose(task.decode(target), y, atol=1e-9)
+    restored = task_from_state(task.state())
+    np.testing.assert_array_equal(restored.decode(target), task.decode(target))
+
+
+def test_cells_that_are_not_observed_have_no_influence_on_mean_scale_and_loss():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(30, 3, 3))
+    y[rng.uniform(size=y.shape) < 0.4] = np.nan
+    y[:, 1, 1] = np.nan  # never observed
+    task = Regression.of(y, common_scale=True, shape=(3, 3))
+    flat = y.reshape(30, 9)
+    seen = ~np.isnan(flat)
+    others = np.arange(9) != 4
+    np.testing.assert_allclose(task.mean[others], np.nanmean(flat[:, others], axis=0))
+    assert task.mean[4] == pytest.approx(task.mean[others].mean())
+    assert task.scale[0] == pytest.approx(np.sqrt(np.nanmean((flat - task.mean) ** 2)))
+    output, target = torch.zeros(30, 9), torch.as_tensor(np.where(seen, task.encode(y), 1e6))
+    expected = np.nansum(task.encode(y) ** 2, axis=1)
+    np.testing.assert_allclose(task.row_loss(output, target, torch.as_tensor(seen)), expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (-3, -3), [3, 3], (9.0,), "33"])
+def test_a_stored_shape_that_does_not_fit_the_mean_is_refused(shape):
+    state = Regression.of(np.zeros((5, 3, 3)), common_scale=True, shape=(3, 3)).state()
+    with pytest.raises(ValueError, match="shape"):
+        task_from_state(state | {"shape": shape})

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Number
@@ -66,6 +67,51 @@ def _centre_and_scale(column: Floats, weight: Floats) -> tuple[float, float]:
     deviation = float(np.sqrt(np.average((values / unit - mean) ** 2, weights=weight)))
     scale = deviation * unit if deviation > 1e-15 else 0.0
     return float(mean * unit), scale or np.inf
+
+
+def centre_and_common_scale(columns: Floats, weight: Floats | None = None) -> tuple[Floats, float]:
+    """Mean of each column and one standard deviation for all of them, ignoring NaN.
+
+    For cells of arrays, which have the same unit. With one scale each, cells that hardly vary, such as pixels
+    at the border of an image, would get the same influence as the others.
+
+    Parameters
+    ----------
+    columns : (n, d)
+        NaN where missing.
+    weight : (n,), default=None
+        Sample weights. Rows of weight zero are ignored. None gives all rows the same weight.
+
+    Returns
+    -------
+    centre : (d,)
+        Mean of each column; the mean of the others if all its values are missing.
+    scale : float
+        Root of the mean squared deviation of all values from the mean of their column; 1 if there is none.
+
+    See Also
+    --------
+    centre_and_scale : One scale for each column.
+
+    Examples
+    --------
+    >>> centre_and_common_scale(np.array([[1.0, 7.0, np.nan], [3.0, 9.0, np.nan]]))
+    (array([2., 8., 5.]), 1.0)
+    """
+    weight = np.ones(len(columns)) if weight is None else weight
+    is_used = ~np.isnan(columns) & (weight > 0)[:, None]
+    total = weight @ is_used
+    if not is_used.any():
+        return np.zeros(columns.shape[1]), 1.0
+    # As in `centre_and_scale`: no overflow, and bounded rounding errors.
+    unit = float(np.abs(columns, where=is_used, out=np.zeros(columns.shape)).max()) or 1.0
+    scaled = np.where(is_used, columns, 0.0) / unit
+    has_values = total > 0
+    centre = (weight @ scaled) / np.where(has_values, total, 1.0)
+    centre[~has_values] = centre[has_values].mean()
+    scaled -= centre
+    deviation = float(np.sqrt((weight @ (scaled**2 * is_used)).sum() / total.sum()))
+    return centre * unit, deviation * unit if deviation > 1e-15 else 1.0
 
 
 def is_missing(entry: Any) -> bool:
@@ -177,7 +223,9 @@ def to_numbers(name: str, array: Any, dtype: Any = np.float64) -> NDArray:
 
 @dataclass(frozen=True, eq=False)
 class MaskedData:
-    """Encoded rows of a table with missing values.
+    """Encoded rows of a table or of arrays with missing values.
+
+    Arrays such as images are flattened: a cell is a column.
 
     Attributes
     ----------
@@ -192,6 +240,11 @@ class MaskedData:
     groups : (d,) int64
         Index of the input column that each encoded column belongs to. The columns of a one-hot encoding
         share a group and are observed or missing together.
+    target_mask : (n, d_target) bool, or None
+        True = observed target; the target is exactly zero elsewhere. None means that all are observed, as in
+        every table: only targets that are arrays may be observed in part.
+    row_shape : tuple of int, or None
+        Shape of one row before it was flattened, such as (height, width). None for a table.
     """
 
     values: Floats
@@ -199,6 +252,8 @@ class MaskedData:
     target: NDArray
     weight: Floats
     groups: NDArray[np.int64]
+    target_mask: Bools | None = None
+    row_shape: tuple[int, ...] | None = None
 
     @classmethod
     def of(
@@ -208,6 +263,8 @@ class MaskedData:
         target: NDArray | None = None,
         weight: NDArray | None = None,
         groups: NDArray | None = None,
+        target_mask: NDArray | None = None,
+        row_shape: tuple[int, ...] | None = None,
     ) -> MaskedData:
         """Create from arrays: checks shapes, sets missing values to zero, scales weights to mean one.
 
@@ -223,6 +280,10 @@ class MaskedData:
             Non-negative sample weights. None gives all rows the same weight.
         groups : (d,), default=None
             Index of the input column of each encoded column. None means that every column is its own group.
+        target_mask : (n, d_target), default=None
+            True = observed target. Targets elsewhere are ignored. None means that all are observed.
+        row_shape : tuple of int, default=None
+            Shape of one row before it was flattened. None for a table.
         """
         values = to_numbers("values", values)
         mask = to_numbers("mask", mask, bool)
@@ -240,6 +301,15 @@ class MaskedData:
                 f"must agree in the number of rows, and values, mask and groups {groups.shape} in the number "
                 "of columns."
             )
+        if target_mask is not None:
+            target_mask = to_numbers("target_mask", target_mask, bool)
+            if target_mask.shape != target.shape:
+                raise ValueError(
+                    f"target_mask must have the shape of the target, {target.shape}; got {target_mask.shape}."
+                )
+            target = zero_where_missing(target, target_mask)
+        if row_shape is not None and math.prod(row_shape) != d:
+            raise ValueError(f"row_shape must have {d} cells, one for each column; got {row_shape}.")
         values = zero_where_missing(values, mask)
         if not np.isfinite(values).all():
             raise ValueError("Observed values must be finite. Set mask to False for NaN and inf.")
@@ -250,7 +320,7 @@ class MaskedData:
         if n:
             weight = scale_to_one(weight)
             weight = weight * (n / weight.sum())
-        return cls(values, mask, target, weight, groups)
+        return cls(values, mask, target, weight, groups, target_mask, row_shape)
 
     def check_has_rows(self) -> None:
         """Raise ValueError if there are no rows."""
@@ -288,6 +358,7 @@ class MaskedData:
             mask=self.mask[index],
             target=self.target[index],
             weight=self.weight[index],
+            target_mask=None if self.target_mask is None else self.target_mask[index],
         )
 
     def keep_where(self, keep: Bools) -> MaskedData:

@@ -6,6 +6,7 @@ They compare sizes with the arrays in the file and allocate nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -118,6 +119,28 @@ def stored_bool(state: Mapping[str, Any], name: str) -> bool:
     value = state[name]
     check_stored(isinstance(value, bool), f"{name} must be True or False, but is a {type(value).__name__}")
     return value
+
+
+def stored_shape(state: Mapping[str, Any], name: str, size: int) -> tuple[int, ...]:
+    """The shape of an array, a tuple `state[name]` of positive integers, after a check of its product.
+
+    Parameters
+    ----------
+    state : dict
+    name : str
+        Key of the shape.
+    size : int
+        Number of elements of the array.
+
+    Examples
+    --------
+    >>> stored_shape({"shape": (2, 3)}, "shape", 6)
+    (2, 3)
+    """
+    shape = state[name]
+    is_shape = isinstance(shape, tuple) and all(type(length) is int and length > 0 for length in shape)
+    check_stored(is_shape and math.prod(shape) == size, f"{name} must be a shape with {size} elements")
+    return shape
 
 
 def check_stored(is_valid: bool | np.bool_, problem: str) -> None:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.data import Floats, centre_and_scale
-from stablemiss.stored import check_stored, stored_array, stored_bool
+from stablemiss.data import Floats, centre_and_common_scale, centre_and_scale
+from stablemiss.stored import check_stored, stored_array, stored_bool, stored_shape
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +27,8 @@ class Task(ABC):
         "regression" or "classification".
     d_output : int
         Number of raw outputs per row: the number of targets, or the number of classes.
+    output_shape : tuple of int
+        Shape of the outputs of one row; (d_output,) unless the target is an array.
 
     See Also
     --------
@@ -37,6 +39,10 @@ class Task(ABC):
     kind: str
     d_output: int
 
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return (self.d_output,)
+
     @abstractmethod
     def encode(self, y: NDArray) -> NDArray:
         """Convert the user's target to standardised numbers (n, d_output) or class codes (n,)."""
@@ -46,8 +52,19 @@ class Task(ABC):
         """Convert raw outputs (n, d_output) to predictions in the units of the user's target."""
 
     @abstractmethod
-    def row_loss(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        """Loss of each row, (n,): squared error summed over outputs, or cross-entropy."""
+    def row_loss(
+        self, output: torch.Tensor, target: torch.Tensor, seen: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Loss of each row, (n,): squared error summed over observed outputs, or cross-entropy.
+
+        Parameters
+        ----------
+        output : (n, d_output)
+        target : (n, d_output) or (n,)
+            Target, encoded by the task.
+        seen : (n, d_output), default=None
+            1 = observed target, 0 = not observed, without influence. None means that all are observed.
+        """
 
     @abstractmethod
     def state(self) -> dict[str, Any]:
@@ -64,7 +81,8 @@ class Task(ABC):
 class Regression(Task):
     """Prediction of one or several numbers per row.
 
-    Each output is standardised; constant outputs are centred but not scaled.
+    Each output is standardised; constant outputs are centred but not scaled. The cells of a target that is an
+    array share one scale, so that each counts in the loss by its variance, as in an RMSE over all cells.
 
     Parameters
     ----------
@@ -73,6 +91,9 @@ class Regression(Task):
     single : bool
         Whether the user's target is one-dimensional. Predictions then have shape (n,), otherwise
         (n, d_output).
+    shape : tuple of int, default=None
+        Shape of one row of a target that is an array, such as (height, width); its product is d_output.
+        Predictions then have shape (n, *shape).
 
     See Also
     --------
@@ -85,32 +106,57 @@ class Regression(Task):
     [-1.0, 1.0]
     >>> task.decode(np.array([[0.0]])).tolist()
     [2.0]
+
+    Images of 4 × 4 pixels:
+
+    >>> images = np.random.default_rng(0).normal(size=(10, 4, 4))
+    >>> task = Regression.of(images, common_scale=True, shape=(4, 4))
+    >>> task.encode(images).shape, task.decode(np.zeros((2, 16))).shape
+    ((10, 16), (2, 4, 4))
     """
 
     kind = "regression"
 
-    def __init__(self, mean: Floats, scale: Floats, single: bool):
+    def __init__(self, mean: Floats, scale: Floats, single: bool, shape: tuple[int, ...] | None = None):
         self.mean = np.asarray(mean, dtype=np.float64)
         self.scale = np.asarray(scale, dtype=np.float64)
         self.single = bool(single)
+        self.shape = shape
         self.d_output = len(self.mean)
 
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        return (self.d_output,) if self.shape is None else self.shape
+
     @classmethod
-    def of(cls, y: NDArray, weight: NDArray | None = None) -> Regression:
+    def of(
+        cls,
+        y: NDArray,
+        weight: NDArray | None = None,
+        common_scale: bool = False,
+        shape: tuple[int, ...] | None = None,
+    ) -> Regression:
         """Create with the mean and standard deviation of the training targets.
 
         Parameters
         ----------
-        y : (n,) or (n, d_output)
-            Targets of the training rows.
+        y : (n,), (n, d_output) or (n, *shape)
+            Targets of the training rows; NaN where not observed, which is allowed if `shape` is given.
         weight : (n,), default=None
             Sample weights. None gives all rows the same weight.
+        common_scale : bool, default=False
+            Whether all outputs share one scale, the root of their mean variance.
+        shape : tuple of int, default=None
+            Shape of one row of a target that is an array.
         """
         y = np.asarray(y, dtype=np.float64)
         columns = y.reshape(len(y), -1)
+        if common_scale:
+            mean, common = centre_and_common_scale(columns, weight)
+            return cls(mean, np.full(len(mean), common), single=y.ndim == 1, shape=shape)
         mean, scale = centre_and_scale(columns, weight)
         # A constant target has an infinite scale, but decoded predictions must be finite.
-        return cls(mean, np.where(np.isinf(scale), 1.0, scale), single=y.ndim == 1)
+        return cls(mean, np.where(np.isinf(scale), 1.0, scale), single=y.ndim == 1, shape=shape)
 
     def encode(self, y: NDArray) -> Floats:
         columns = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
@@ -118,13 +164,24 @@ class Regression(Task):
 
     def decode(self, output: Floats) -> Floats:
         prediction = output * self.scale + self.mean
+        if self.shape is not None:
+            return prediction.reshape(len(prediction), *self.shape)
         return prediction[:, 0] if self.single else prediction
 
-    def row_loss(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-        return ((output - target) ** 2).sum(dim=1)
+    def row_loss(
+        self, output: torch.Tensor, target: torch.Tensor, seen: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        squares = (output - target) ** 2
+        return (squares if seen is None else squares * seen).sum(dim=1)
 
     def state(self) -> dict[str, Any]:
-        return {"kind": self.kind, "mean": self.mean, "scale": self.scale, "single": self.single}
+        return {
+            "kind": self.kind,
+            "mean": self.mean,
+            "scale": self.scale,
+            "single": self.single,
+            "shape": self.shape,
+        }
 
 
 class Classification(Task):
@@ -177,7 +234,9 @@ class Classification(Task):
         exponentials = np.exp(output - output.max(axis=1, keepdims=True))
         return exponentials / exponentials.sum(axis=1, keepdims=True)
 
-    def row_loss(self, output: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def row_loss(
+        self, output: torch.Tensor, target: torch.Tensor, seen: torch.Tensor | None = None
+    ) -> torch.Tensor:
         from torch.nn.functional import cross_entropy
 
         return cross_entropy(output, target, reduction="none")
@@ -195,7 +254,9 @@ def task_from_state(state: dict[str, Any]) -> Task:
         check_stored((scale > 0).all(), "scale must be positive")
         single = stored_bool(state, "single")
         check_stored(len(mean) == 1 or not single, "a one-dimensional target has a single mean")
-        return Regression(mean, scale, single)
+        # Files of earlier versions do not have it.
+        shape = None if state.get("shape") is None else stored_shape(state, "shape", len(mean))
+        return Regression(mean, scale, single, shape)
     classes = state["classes"]
     check_stored(
         isinstance(classes, np.ndarray) and classes.ndim == 1 and len(classes) >= 2,

@@ -39,6 +39,18 @@ def test_predictions_do_not_depend_on_the_number_of_threads(predictor, n_threads
     np.testing.assert_allclose(predictions, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("limit", [1, 7, 10**9])
+def test_a_network_gets_no_more_rows_at_a_time_than_it_says(predictor, limit):
+    values, mask = rows(CHUNK_SIZE + 20)
+    expected = predictor.predict(values, mask)
+    network, sizes = predictor.network, []
+    network.rows_at_once = limit
+    network.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
+    np.testing.assert_allclose(predictor.predict(values, mask), expected, atol=1e-12)
+    assert max(sizes) == min(limit, CHUNK_SIZE)
+    assert sum(sizes) == len(values)
+
+
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_process_can_predict(predictor):

@@ -23,7 +23,16 @@ import pandas as pd
 from safetensors import safe_open
 from safetensors.numpy import save
 
-from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingClassifier, MissingRegressor, load_model
+from stablemiss import (
+    AnyMaskClassifier,
+    AnyMaskRegressor,
+    MissingClassifier,
+    MissingRegressor,
+    StableMissRegressor,
+    load_model,
+)
+from stablemiss.architectures import CNN
+from stablemiss.encoding import ArrayEncoder
 from stablemiss.estimators.archive import FORMAT, FORMAT_VERSION, ArchiveError, checksum
 from stablemiss.methods import METHODS
 
@@ -69,7 +78,7 @@ def table(n, seed):
 
 
 def fit(folder):
-    """Save a regressor and a classifier with every method, and AnyMask estimators."""
+    """Save a regressor and a classifier with every method, AnyMask estimators, and models of images."""
     X, y = table(90, seed=0)
     labels = np.array(["low", "mid", "high"])[np.digitize(y, [-1, 1])]
     models = {}
@@ -83,6 +92,11 @@ def fit(folder):
     models["regressor"] = AnyMaskRegressor(budget="fast", never_missing=["b"], random_state=0)
     models["regressor"].fit(X.assign(b=X["b"].fillna(0)), two)
     models["classifier"] = AnyMaskClassifier(budget="fast", random_state=0).fit(X, labels)
+    images = np.random.default_rng(0).normal(size=(90, 6, 5))
+    for generate in ("global", "local"):
+        architecture = CNN(channels=(3, 3, 3), generate=generate, rank=2)
+        models[f"images-{generate}"] = StableMissRegressor(architecture, max_epochs=1, random_state=0)
+        models[f"images-{generate}"].fit(images, images)
     for name, model in models.items():
         model.save(folder / name)
 
@@ -250,6 +264,9 @@ def mutate(document, tensors, rng):
 
 def use(model, X):
     """Call all methods that predict, and return whether all numbers are finite."""
+    if isinstance(model.encoder_, ArrayEncoder):
+        X = np.random.default_rng(1).normal(size=(4, *model.encoder_.shape))
+        X[0] = np.nan
     outputs = [model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)]
     if isinstance(model, AnyMaskRegressor | AnyMaskClassifier):
         for name in ("predict_interval", "predict_set"):

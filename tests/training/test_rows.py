@@ -85,3 +85,23 @@ def test_an_unavailable_device_raises(name, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(ValueError, match=r"device=.* is not available .*use device=.auto"):
         to_device(name)
+
+
+def test_a_batch_keeps_the_target_mask_with_its_row():
+    target, seen = np.arange(40.0).reshape(20, 2), np.arange(40).reshape(20, 2) % 3 > 0
+    data = MaskedData.of(target, target > -1, target, target_mask=seen)
+    rows = Rows.of(data.rows(np.arange(20)), CPU)
+    assert (rows.target[rows.target_mask == 0] == 0).all()
+    for batch in rows.batches(7, np.random.default_rng(0)):
+        torch.testing.assert_close(batch.target_mask, rows.target_mask[batch.index])
+        torch.testing.assert_close(batch.observed_share(), batch.target_mask.mean(dim=1))
+
+
+@pytest.mark.parametrize("chunk_size", [3, 1024])
+def test_the_mean_loss_pools_the_observed_cells(chunk_size):
+    """Equal to d times the weighted mean over observed cells, whichever rows they are in."""
+    rng = np.random.default_rng(0)
+    target, seen, weight = rng.normal(size=(11, 4)), rng.uniform(size=(11, 4)) < 0.5, rng.uniform(size=11)
+    rows = Rows.of(MaskedData.of(target, seen, target, weight, target_mask=seen), CPU)
+    score = mean_loss(lambda batch: (batch.target**2 * batch.target_mask).sum(dim=1), rows, chunk_size)
+    assert score == pytest.approx(4 * np.average(target**2, weights=weight[:, None] * seen), rel=1e-5)

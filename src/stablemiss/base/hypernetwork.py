@@ -6,22 +6,24 @@ The two methods differ only in their row weights.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from torch import Tensor, nn
 
+from stablemiss.architectures import Architecture, check_architecture
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_choice, check_integer, check_number, check_widths
+from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
-from stablemiss.networks import GeneratedMLP
+from stablemiss.networks import GeneratedCNN, GeneratedMLP, ModulatedCNN
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
+from stablemiss.stored import check_stored
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import History, Rows, Step, adamw, to_device
@@ -41,12 +43,26 @@ class HypernetworkPredictor(NetworkPredictor):
     """
 
     network_class = GeneratedMLP
+    # Name in model files → class. No other class is built from a file.
+    network_classes: ClassVar[Mapping[str, type[nn.Module]]] = {
+        network.__name__: network for network in (GeneratedMLP, GeneratedCNN, ModulatedCNN)
+    }
 
     def __init__(
         self, network: nn.Module, history: Sequence[History] = (), weighting: Weighting | None = None
     ):
         super().__init__(network, history)
         self.weighting = weighting
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "network": type(self.network).__name__}
+
+    @classmethod
+    def _network_class(cls, state: dict[str, Any]) -> type[nn.Module]:
+        # Files of earlier versions do not have it.
+        name = state.get("network", cls.network_class.__name__)
+        check_stored(name in cls.network_classes, "the network is unknown")
+        return cls.network_classes[name]
 
     @property
     def effective_share(self) -> float | None:
@@ -64,6 +80,7 @@ class HypernetworkMethod(Method):
     # DEVIATION: at most 1024 units in φ and 512 in g, because φ overfits with more; 0 hidden layers and 32
     # units of φ are included, because small tables need smaller networks.
     space: ClassVar[Space] = {
+        # Of tables. Architectures for arrays are searched as Choice(CNN(kernel=3), CNN(kernel=5)).
         "architecture": Choice("linear", "mlp"),
         "hidden": Choice(32, 64, 128, 256, 512, 1024),
         "layers": Choice(0, 1, 2, 3),
@@ -74,7 +91,7 @@ class HypernetworkMethod(Method):
 
     def __init__(
         self,
-        architecture: Literal["linear", "mlp"] = "linear",
+        architecture: Literal["linear", "mlp"] | Architecture = "linear",
         hidden: int = 128,
         layers: int = 1,
         g_hidden: Sequence[int] = (128,),
@@ -97,6 +114,13 @@ class HypernetworkMethod(Method):
         self.max_epochs = max_epochs
         self.patience = patience
         self.device = device
+
+    def check_shapes(self, shape: tuple[int, ...], output_shape: tuple[int, ...]) -> None:
+        check_architecture(self.architecture)
+        if isinstance(self.architecture, Architecture):
+            self.architecture.check(shape, output_shape)
+        else:
+            super().check_shapes(shape, output_shape)
 
     @abstractmethod
     def learn_row_weights(
@@ -143,29 +167,40 @@ class HypernetworkMethod(Method):
             # Validation rows keep their weights, so the mean weight of the training rows must not change.
             train = replace(train, weight=weighting.weight * train.weight.mean())
         device = to_device(self.device)
-        g_hidden = self.g_hidden if self.architecture == "mlp" else ()
         with torch_randomness(rng):
-            network = GeneratedMLP(
-                widths=[train.n_columns, *g_hidden, task.d_output],
-                hidden=[self.hidden] * self.layers,
-                rank=self.rank,
-            ).to(device)
+            network = self._build(train, task).to(device)
+        rows, validation = train_and_validation_rows(train, valid, device)
+        # Per cell for arrays, so that gradients do not grow with the size of an image, and the maximum of
+        # their norm means the same for all sizes.
+        n_cells = task.d_output * float(rows.observed_share().mean()) if train.row_shape is not None else 1.0
 
         def loss(batch: Rows) -> Tensor:
             # PAPER: min Σ w_i (y_i − ŷ_i)². Divided by the number of rows in the batch, not by the sum of
             # their weights: the mean weight over all rows is one, and a batch of small weights should count
             # less.
-            return (batch.weight * task.row_loss(network(batch.values, batch.mask), batch.target)).mean()
+            output = network(batch.values, batch.mask)
+            losses = batch.weight * task.row_loss(output, batch.target, batch.target_mask)
+            return losses.mean() / n_cells
 
-        rows, validation = train_and_validation_rows(train, valid, device)
         # DEVIATION: weight decay and early stopping on validation rows, because φ overfits within a few
         # epochs. The paper runs Adam for 1000 epochs and tunes on the training loss.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
         history = train_network(self, network, [step], rows, validation, task, rng, progress)
         return HypernetworkPredictor(network, history, weighting)
 
+    def _build(self, train: MaskedData, task: Task) -> nn.Module:
+        """Create the network for rows and targets of these shapes."""
+        if isinstance(self.architecture, Architecture):
+            return self.architecture.build(train.row_shape or (train.n_columns,), task.output_shape)
+        g_hidden = self.g_hidden if self.architecture == "mlp" else ()
+        return GeneratedMLP(
+            widths=[train.n_columns, *g_hidden, task.d_output],
+            hidden=[self.hidden] * self.layers,
+            rank=self.rank,
+        )
+
     def _check(self) -> None:
-        check_choice(self, architecture=("linear", "mlp"))
+        check_architecture(self.architecture)
         check_integer(self, hidden=(1, MAX_WIDTH), layers=(0, MAX_LAYERS))
         check_integer(self, batch_size=1, max_epochs=1)
         check_integer(self, patience=1, unless=None)

@@ -15,6 +15,12 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
+# Arrays are given to a method that only reads tables.
+ARRAY_ADVICE = (
+    "Reshape X, and y if it is an array, to one column per cell, X.reshape(len(X), -1); or, for images, use "
+    "StableMissRegressor(architecture=CNN()) with CNN from stablemiss.architectures."
+)
+
 
 class Predictor(ABC):
     """A fitted model, as returned by `Method.fit`."""
@@ -94,6 +100,24 @@ class Method(BaseEstimator, ABC):
     def hides_values(self) -> bool:
         """Whether values are hidden at random in training, so that new masks are no surprise."""
         return False
+
+    def check_shapes(self, shape: tuple[int, ...], output_shape: tuple[int, ...]) -> None:
+        """Raise ValueError, which says what to do, unless the method accepts data of these shapes.
+
+        A method that accepts targets that are arrays must ignore the cells that `MaskedData.target_mask`
+        marks as not observed. Unless overridden, a method reads tables.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Shape of one row; (d,) for a table.
+        output_shape : tuple of int
+            Shape of the outputs of one row, `Task.output_shape`.
+        """
+        if len(shape) > 1 or len(output_shape) > 1:
+            raise ValueError(
+                f"{type(self).__name__} reads tables, but one row of X has shape {shape}. {ARRAY_ADVICE}"
+            )
 
     @abstractmethod
     def fit(

@@ -47,7 +47,8 @@ class NetworkPredictor(Predictor):
     ----------
     network : nn.Module
         Maps values and mask to outputs; its `config` holds its constructor arguments. Random numbers used in
-        predictions must be buffers, so that predictions are deterministic.
+        predictions must be buffers, so that predictions are deterministic. Its attribute `rows_at_once`, if
+        it has one, limits the number of rows that it gets at a time.
     history : sequence of History, default=()
         Training history; empty for a loaded predictor.
     """
@@ -62,15 +63,17 @@ class NetworkPredictor(Predictor):
         self.history = list(history)
 
     def _predict(self, values: Floats, mask: NDArray) -> Floats:
+        chunk_size = rows_at_once(self.network)
+
         def predict_chunk(first: int) -> Tensor:
-            chunk = slice(first, first + CHUNK_SIZE)
+            chunk = slice(first, first + chunk_size)
             with torch.no_grad():
                 return self.network(
                     torch.as_tensor(values[chunk], dtype=torch.float64),
                     torch.as_tensor(mask[chunk], dtype=torch.float64),
                 )
 
-        firsts = range(0, max(1, len(values)), CHUNK_SIZE)
+        firsts = range(0, max(1, len(values)), chunk_size)
         n_threads = torch.get_num_threads()
         # Chunks run on Python threads, each with one torch thread: torch's own threads hang after a fork.
         with torch_threads(1):
@@ -101,15 +104,48 @@ class NetworkPredictor(Predictor):
             parameters = {name: torch.tensor(array) for name, array in arrays.items()}
             # The initial parameters drawn here are replaced by the stored ones.
             with torch_randomness(np.random.default_rng(0)), limit:
-                network = cls._make_network(config, parameters)
+                network = cls._make_network(cls._network_class(state), config, parameters)
             # Raises an error unless all names and shapes agree.
             network.load_state_dict(parameters)
             return cls(network)
 
     @classmethod
-    def _make_network(cls, config: dict[str, Any], parameters: dict[str, Tensor]) -> nn.Module:
+    def _network_class(cls, state: dict[str, Any]) -> type[nn.Module]:
+        """Class of the network in a stored state."""
+        return cls.network_class
+
+    @classmethod
+    def _make_network(
+        cls, network_class: type[nn.Module], config: dict[str, Any], parameters: dict[str, Tensor]
+    ) -> nn.Module:
         """Build a network for the stored parameters, still with other ones."""
-        return cls.network_class(**config)
+        return network_class(**config)
+
+
+def rows_at_once(network: nn.Module) -> int:
+    """Number of rows that a network can predict at a time: its attribute of this name, at most 1024.
+
+    Examples
+    --------
+    >>> rows_at_once(nn.Linear(3, 1))
+    1024
+    """
+    return min(CHUNK_SIZE, getattr(network, "rows_at_once", CHUNK_SIZE))
+
+
+def operations_per_row(network: nn.Module) -> int:
+    """Multiplications for one row: the network's attribute of this name, or one per parameter.
+
+    Decides whether training uses several threads, which share the work of one layer at a time. A network
+    whose layers are similar in size therefore names those of its largest layer.
+
+    Examples
+    --------
+    >>> operations_per_row(nn.Linear(3, 1))
+    4
+    """
+    n_parameters = sum(parameter.numel() for parameter in network.parameters())
+    return getattr(network, "operations_per_row", n_parameters)
 
 
 class NetworkMethod(Protocol):
@@ -163,22 +199,21 @@ def train_network(
     """
 
     def row_loss(chunk: Rows) -> Tensor:
-        return task.row_loss(network(chunk.values, chunk.mask), chunk.target)
+        return task.row_loss(network(chunk.values, chunk.mask), chunk.target, chunk.target_mask)
 
     batch_size = min(method.batch_size, max(MIN_BATCH_SIZE, len(rows) // MIN_BATCHES))
-    n_parameters = sum(parameter.numel() for parameter in network.parameters())
     stage = Stage(
         name=method.name,
         module=network,
         rows=rows,
         steps=steps,
-        score=lambda: mean_loss(row_loss, validation),
+        score=lambda: mean_loss(row_loss, validation, rows_at_once(network)),
         batch_size=batch_size,
         max_epochs=method.max_epochs,
         patience=method.patience,
         lr_reductions=LR_REDUCTIONS,
         min_batches=MIN_BATCHES,
-        n_threads=1 if batch_size * n_parameters < MIN_OPS_FOR_THREADS else None,
+        n_threads=1 if batch_size * operations_per_row(network) < MIN_OPS_FOR_THREADS else None,
     )
     return run_stages([stage], rng, progress)
 

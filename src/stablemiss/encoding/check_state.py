@@ -45,7 +45,7 @@ def check_state(state: dict[str, Any]) -> None:
     # The scale of a constant column is infinite, and so are the limits of a column that has none.
     _check_finite_or_infinite(state, "scale", len(groups))
     check_stored((state["scale"] > 0).all(), "scale must be positive")
-    _check_ranges(state["ranges"], len(groups))
+    check_ranges(state["ranges"], len(groups))
     _check_report(stored_list(state, "column_report", dict, n_features))
 
 
@@ -84,7 +84,8 @@ def _check_finite_or_infinite(state: dict[str, Any], name: str, length: int) -> 
     stored_array({name: np.where(np.isinf(array), 1.0, array)}, name, (length,))
 
 
-def _check_ranges(ranges: dict[str, Any], length: int) -> None:
+def check_ranges(ranges: dict[str, Any], length: int) -> None:
+    """Raise ValueError unless `ranges`, the result of `Ranges.state` read from a file, is valid."""
     names = {"minimum", "maximum", "lower", "upper"}
     check_stored(ranges.keys() == names, "ranges must have minimum, maximum, lower and upper")
     for name in ("minimum", "maximum"):

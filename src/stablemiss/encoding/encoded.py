@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, zero_where_missing
 from stablemiss.text import count, quoted
+
+# What happens to numbers far outside the range of the training rows.
+OnOutOfRange = Literal["clip", "missing", "raise"]
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,17 @@ class Encoded(NamedTuple):
         return rows, zero_where_missing(self.values[rows], mask), mask
 
 
-def listed(problems: Sequence[object], limit: int = 5) -> str:
-    """Enumerate descriptions of columns in a message, at most `limit` of them."""
+def check_in_range(exceeded: Sequence[OutOfRange], on_out_of_range: OnOutOfRange) -> None:
+    """Raise ValueError if values are far outside the range in training and `on_out_of_range` is "raise"."""
+    if exceeded and on_out_of_range == "raise":
+        raise ValueError(
+            f"Values are far outside the range in training: {listed(exceeded)}. Correct them, or set "
+            'on_out_of_range="clip" to move them to the limit of the range or '
+            'on_out_of_range="missing" to treat them as missing.'
+        )
+
+
+def listed(problems: Sequence[object], limit: int = 5, unit: str = "column") -> str:
+    """Enumerate descriptions of columns, or another unit, in a message, at most `limit` of them."""
     shown = ", ".join(map(str, problems[:limit]))
-    return shown if len(problems) <= limit else f"{shown} and {len(problems) - limit} more columns"
+    return shown if len(problems) <= limit else f"{shown} and {len(problems) - limit} more {unit}s"

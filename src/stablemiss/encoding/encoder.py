@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +25,14 @@ from stablemiss.encoding.columns import (
     distinct_entries,
 )
 from stablemiss.encoding.dates import NUMBERS_OF_DATES, DateEncoder, DateFormat, describe_year
-from stablemiss.encoding.encoded import Encoded, OutOfRange, UnknownCategories, listed
+from stablemiss.encoding.encoded import Encoded, OnOutOfRange, OutOfRange, UnknownCategories, check_in_range
 from stablemiss.encoding.matching import match_columns
 from stablemiss.encoding.ranges import Ranges
 from stablemiss.encoding.report import ColumnSummary, SuspiciousDataWarning, describe_mistakes, summarise
-from stablemiss.encoding.table import Table, describe_column, missing_entries
+from stablemiss.encoding.table import Table, describe_column, missing_entries, read_table
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.text import RowError
-
-# What happens to numbers far outside the range of the training rows.
-OnOutOfRange = Literal["clip", "missing", "raise"]
 
 # The limits of a column with values near the largest float64 may be further from its mean than any float64.
 # This bound is far beyond all other limits, and keeps such values and their squares finite in float32.
@@ -111,6 +108,9 @@ class TableEncoder:
     >>> new.values.tolist(), new.mask.tolist()
     ([[3.0, 0.0]], [[True, False]])
     """
+
+    # How messages call the parts of a row.
+    unit: ClassVar[str] = "column"
 
     n_features: int
     names: list[str] | None
@@ -199,6 +199,10 @@ class TableEncoder:
         self._write_report(columns)
         return self._standardise(values)
 
+    def encode(self, X: Any, **options: Any) -> Encoded:
+        """Read a table, as `read_table` does, and encode it; the options are those of `transform`."""
+        return self.transform(read_table(X), **options)
+
     def transform(
         self,
         table: Table,
@@ -238,12 +242,7 @@ class TableEncoder:
         exceeded: tuple[OutOfRange, ...] = ()
         if beyond.any():
             exceeded = self._describe_beyond(numbers, beyond)
-            if on_out_of_range == "raise":
-                raise ValueError(
-                    f"Values are far outside the range in training: {listed(exceeded)}. Correct them, or set "
-                    'on_out_of_range="clip" to move them to the limit of the range or '
-                    'on_out_of_range="missing" to treat them as missing.'
-                )
+            check_in_range(exceeded, on_out_of_range)
             beyond = self._whole_columns(beyond)
             if on_out_of_range == "missing":
                 numbers[beyond] = np.nan

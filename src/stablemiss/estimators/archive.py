@@ -1,8 +1,9 @@
 """Model files: safetensors with arrays as tensors and everything else as JSON, without pickle.
 
-A file stores a *tree*: dictionaries with string keys, lists, tuples, strings, numbers, booleans, None and
-numpy arrays, nested arbitrarily. The header of the file contains four strings: the name and the version of
-the format, the tree as JSON with references to the tensors, and a checksum of the whole content.
+A file stores a *tree*: dictionaries with string keys, lists, tuples, strings, numbers, booleans, None, numpy
+arrays and architectures (`stablemiss.architectures`), nested arbitrarily. The header of the file contains
+four strings: the name and the version of the format, the tree as JSON with references to the tensors, and a
+checksum of the whole content.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save
 
+from stablemiss.architectures import ARCHITECTURES, Architecture
 from stablemiss.writing import atomic_write
 
 FORMAT = "stablemiss model"
@@ -178,6 +180,8 @@ def pack(tree: Any, tensors: Tensors) -> Any:
         return {"tuple": [pack(item, tensors) for item in tree]}
     if isinstance(tree, dict) and all(isinstance(key, str) for key in tree):
         return {"dict": {key: pack(item, tensors) for key, item in tree.items()}}
+    if isinstance(tree, Architecture) and ARCHITECTURES.get(type(tree).__name__) is type(tree):
+        return {"architecture": [type(tree).__name__, pack(tree.parameters(), tensors)]}
     if isinstance(tree, np.ndarray) and tree.dtype.kind in "biuf":
         # Matrix products round differently in another memory order, so the order is preserved.
         if tree.flags.f_contiguous and not tree.flags.c_contiguous:
@@ -216,6 +220,10 @@ def unpack(node: Any, tensors: Tensors, depth: int = 0) -> Any:
             return tuple(unpack(item, tensors, depth + 1) for item in content)
         case "dict":
             return {key: unpack(item, tensors, depth + 1) for key, item in content.items()}
+        case "architecture":
+            name, parameters = content
+            # Only these classes are built from a file; they check their parameters.
+            return ARCHITECTURES[name].from_parameters(unpack(parameters, tensors, depth + 1))
         case "array":
             return tensors.pop(content)
         case "columnwise":

@@ -19,9 +19,20 @@ from sklearn.utils.validation import check_is_fitted
 from stablemiss import __version__
 from stablemiss.checks import check_bool, check_choice, check_integer, check_number, check_path, shown
 from stablemiss.data import Floats, MaskedData
-from stablemiss.encoding import Encoded, OnOutOfRange, TableEncoder, read_table
+from stablemiss.encoding import (
+    ArrayRows,
+    Encoded,
+    Encoder,
+    OnOutOfRange,
+    encoder_from_state,
+    is_array,
+    make_encoder,
+    read_rows,
+    row_shape,
+)
 from stablemiss.encoding.encoded import listed
 from stablemiss.estimators.archive import ArchiveError, write_tree
+from stablemiss.estimators.arrays import read_array_target
 from stablemiss.estimators.rows import (
     MAX_DEVIATION,
     check_size,
@@ -30,6 +41,11 @@ from stablemiss.estimators.rows import (
     read_weight,
     target_name,
     warn_if_constant,
+)
+from stablemiss.estimators.unusual_input import (
+    OutOfRangeWarning,
+    UnknownCategoryWarning,
+    UnseenMissingWarning,
 )
 from stablemiss.estimators.validation import (
     ValidationSplit,
@@ -47,62 +63,6 @@ from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
 
 OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
-
-
-class UnseenMissingWarning(UserWarning):
-    """Values are missing in columns that were never missing in training.
-
-    There were no such rows in training, so predictions may be inaccurate without any other indication.
-    Use ``on_unseen_missing="ignore"`` to silence the warning, or ``"raise"`` to turn it into an error.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from stablemiss import MissingRegressor
-    >>> model = MissingRegressor(method="ols").fit([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0])
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     prediction = model.predict([[None]])
-    >>> caught[0].category.__name__
-    'UnseenMissingWarning'
-    """
-
-
-class UnknownCategoryWarning(UnseenMissingWarning):
-    """Categories did not occur in training; they count as missing.
-
-    Use ``on_unseen_missing="ignore"`` to silence the warning, or ``"raise"`` to turn it into an error.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from stablemiss import MissingRegressor
-    >>> model = MissingRegressor(method="ols").fit([["a"], ["b"]] * 2, [1.0, 2.0] * 2)
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     prediction = model.predict([["c"]])
-    >>> caught[0].category.__name__
-    'UnknownCategoryWarning'
-    """
-
-
-class OutOfRangeWarning(UserWarning):
-    """Values are far outside the range in training, so predictions may be inaccurate.
-
-    The parameter ``on_out_of_range`` decides whether such values are clipped or count as missing; with
-    ``"raise"`` they raise an error instead.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from stablemiss import MissingRegressor
-    >>> model = MissingRegressor(method="ols").fit([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0])
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     prediction = model.predict([[-999.0]])
-    >>> caught[0].category.__name__
-    'OutOfRangeWarning'
-    """
 
 
 class MissingEstimator(BaseEstimator, ABC):
@@ -134,15 +94,16 @@ class MissingEstimator(BaseEstimator, ABC):
         """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, time: Any = None) -> Self:
-        """Fit to a table with missing values.
+        """Fit to a table with missing values, or to arrays such as images.
 
         Parameters
         ----------
-        X : table (n, n_features)
+        X : table (n, n_features) or array (n, *shape)
             numpy, nested lists, pandas, polars or pyarrow. NaN, None, pd.NA and null all mean missing;
-            strings are categories. Rows and columns may be entirely missing.
-        y : (n,) or, for regressors, (n, n_outputs)
-            Targets, without missing values.
+            strings are categories. Rows and columns may be entirely missing. With three dimensions or more,
+            rows are arrays of numbers, such as images, which some methods accept.
+        y : (n,) or, for regressors, (n, n_outputs) or array (n, *shape)
+            Targets, without missing values, except that arrays may contain NaN: such cells are left out.
         sample_weight : (n,), default=None
             Non-negative weight of each row; only proportions matter. Rows whose weight is zero, or less than
             1e-12 of the largest, are ignored. None weights all rows equally.
@@ -169,13 +130,22 @@ class MissingEstimator(BaseEstimator, ABC):
         """
         self._check_parameters()
         rng = to_rng(self.random_state)
-        table = read_table(X)
+        table = read_rows(X)
         method = self._make_method(table.labels)
         weight = read_weight(sample_weight, table.n_rows)
         group = read_row_labels(groups, table.n_rows, "groups")
         times = read_row_labels(time, table.n_rows, "time")
         is_classifier = isinstance(self, ClassifierMixin)
-        target = read_labels(y, table.n_rows) if is_classifier else read_numbers(y, table.n_rows)
+        target_shape = None
+        if is_classifier:
+            target = read_labels(y, table.n_rows)
+        elif isinstance(table, ArrayRows) and is_array(y):
+            arrays = read_array_target(y, table.n_rows)
+            target, target_shape = arrays.cells, arrays.shape
+            # Rows without a single observed target cannot be used.
+            weight = np.where(np.isnan(target).all(axis=1), 0.0, weight)
+        else:
+            target = read_numbers(y, table.n_rows)
 
         rows = np.flatnonzero(weight > 0)
         if len(rows) < 2:
@@ -197,8 +167,6 @@ class MissingEstimator(BaseEstimator, ABC):
         used = np.union1d(train, valid)
         table, target, weight = table.rows(rows[used]), target[rows[used]], weight[rows[used]]
         train, valid = np.searchsorted(used, train), np.searchsorted(used, valid)
-        if not is_classifier:
-            check_size(target, y)
         task: Task
         if is_classifier:
             task = Classification.of(target)
@@ -207,17 +175,29 @@ class MissingEstimator(BaseEstimator, ABC):
                     f"{type(self).__name__} needs at least 2 classes, but the target has 1 class: "
                     f"{task.classes.tolist()[0]!r}. Check which rows were passed to fit."
                 )
+        elif target_shape is not None:
+            task = Regression.of(target[train], weight[train], common_scale=True, shape=target_shape)
         else:
+            check_size(target, y)
             warn_if_constant(target, y)
             task = Regression.of(target[train], weight[train])
+        method.check_shapes(row_shape(table), task.output_shape)
         if not method.trains_on_validation:
             warn_if_few(len(valid), len(used))
         encoded_target = task.encode(target)
         if not is_classifier:
             np.clip(encoded_target, -MAX_DEVIATION, MAX_DEVIATION, out=encoded_target)
-        encoder = TableEncoder(self.max_one_hot, self.date_features)
+        encoder = make_encoder(table, self.max_one_hot, self.date_features)
         values, mask = encoder.fit_transform(table, train, encoded_target, task, rng)
-        data = MaskedData.of(values, mask, encoded_target, weight, encoder.groups)
+        data = MaskedData.of(
+            values,
+            mask,
+            encoded_target,
+            weight,
+            encoder.groups,
+            ~np.isnan(encoded_target) if np.isnan(encoded_target).any() else None,
+            table.shape if isinstance(table, ArrayRows) else None,
+        )
         train_data, valid_data = data.rows(train), data.rows(valid)
         # Free memory: during the fit only the training and validation rows are needed.
         del table, values, mask, data
@@ -240,13 +220,14 @@ class MissingEstimator(BaseEstimator, ABC):
 
         Parameters
         ----------
-        X : table (n, n_features)
+        X : table (n, n_features) or array (n, *shape)
             As in `fit`. Columns with names are matched by name, in any order. `on_unseen_missing` decides
             what happens if a column that was never missing in training is missing now.
 
         Returns
         -------
-        (n,) numbers or class labels; (n, n_outputs) if the target had several columns
+        (n,) numbers or class labels; (n, n_outputs) if the target had several columns, and (n, *shape) if it
+        consisted of arrays
         """
         values, mask, *_ = self._encode(X)
         return self.task_.decode(self.predictor_.predict(values, mask))
@@ -308,7 +289,7 @@ class MissingEstimator(BaseEstimator, ABC):
         )
         estimator._check_parameters()
         method = from_description(tree["method"])
-        encoder, task = TableEncoder.from_state(tree["encoder"]), task_from_state(tree["task"])
+        encoder, task = encoder_from_state(tree["encoder"]), task_from_state(tree["task"])
         check_stored(
             isinstance(task, Classification) == isinstance(estimator, ClassifierMixin),
             f"a {cls.__name__} has another kind of target",
@@ -330,7 +311,7 @@ class MissingEstimator(BaseEstimator, ABC):
         _check_read_options(estimator.read_options_)
         return estimator
 
-    def _set_fitted(self, method: Method, encoder: TableEncoder, task: Task, predictor: Predictor) -> None:
+    def _set_fitted(self, method: Method, encoder: Encoder, task: Task, predictor: Predictor) -> None:
         """Set the fitted attributes, after a fit or from a file."""
         self.method_, self.encoder_, self.task_, self.predictor_ = method, encoder, task, predictor
         self.n_features_in_ = encoder.n_features
@@ -351,8 +332,8 @@ class MissingEstimator(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         self._check_parameters()
-        encoded = self.encoder_.transform(
-            read_table(X),
+        encoded = self.encoder_.encode(
+            X,
             allow_missing_columns=self.allow_missing_columns,
             on_out_of_range=self.on_out_of_range,
             estimator_name=type(self).__name__,
@@ -390,11 +371,12 @@ class MissingEstimator(BaseEstimator, ABC):
             unknown = tuple(u for u in unknown if self.encoder_.column_name(u.column) in never_missing)
         advice = 'or set on_unseen_missing="ignore" to accept this.'
         if missing:
+            unit = self.encoder_.unit
             columns = [f"{column!r} ({count(n, 'row')})" for column, n in missing.items()]
             self._report_unseen(
-                f"Values are missing in columns that were never missing when {type(self).__name__} was "
-                f"fitted: {listed(columns, limit=20)}. Predictions for such rows may be inaccurate. Fit with "
-                f"rows in which they are missing, {advice}",
+                f"Values are missing in {unit}s that were never missing when {type(self).__name__} was "
+                f"fitted: {listed(columns, limit=20, unit=unit)}. Predictions for such rows may be "
+                f"inaccurate. Fit with rows in which they are missing, {advice}",
                 UnseenMissingWarning,
             )
         if unknown:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 
 from stablemiss.checks import shown
+from stablemiss.estimators.arrays import ArrayScoreMixin
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, to_method
 from stablemiss.estimators.uncertainty import PredictionIntervals, PredictionSets
 from stablemiss.estimators.validation import ValidationSplit
@@ -128,7 +129,7 @@ def method_with_params(method: str | Method, params: dict[str, Any] | None) -> M
     return chosen.set_params(**params)
 
 
-class MissingRegressor(RegressorMixin, PredictionIntervals, MethodByNameEstimator):
+class MissingRegressor(ArrayScoreMixin, PredictionIntervals, MethodByNameEstimator):
     """Regression on tables with missing values, with any method of the library.
 
     Several numeric targets can be predicted at once.

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 
+from stablemiss.architectures import Architecture
 from stablemiss.decorrelation import Form
+from stablemiss.estimators.arrays import ArrayScoreMixin
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing
 from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method, StableMiss
@@ -19,7 +21,7 @@ class _StableMissEstimator(MissingEstimator):
 
     def __init__(
         self,
-        architecture: Literal["linear", "mlp"] = "linear",
+        architecture: Literal["linear", "mlp"] | Architecture = "linear",
         *,
         hidden: int = 128,
         layers: int = 1,
@@ -75,18 +77,19 @@ class _StableMissEstimator(MissingEstimator):
         return StableMiss(**{name: getattr(self, name) for name in names})
 
 
-class StableMissRegressor(RegressorMixin, _StableMissEstimator):
-    """Regression on tables with missing values by StableMiss, the method of the paper.
+class StableMissRegressor(ArrayScoreMixin, _StableMissEstimator):
+    """Regression on tables or images with missing values by StableMiss, the method of the paper.
 
     The prediction is g(x ⊙ m; φ(m)): a network φ generates the parameters of the predictor g from the mask m.
     ``StableMissRegressor("mlp")`` is short for ``MissingRegressor(method=StableMiss("mlp"))``.
 
     Parameters
     ----------
-    architecture : {"linear", "mlp"}, default="linear"
+    architecture : {"linear", "mlp"} or Architecture, default="linear"
         Architecture of g. "linear", the paper's choice for synthetic data, is fast and, for a given mask,
         linear in the observed values. "mlp" is non-linear, which most real tables need, and takes about three
-        times as long.
+        times as long. An object of `stablemiss.architectures`, such as ``CNN()``, reads arrays, such as
+        images; `hidden`, `layers`, `g_hidden` and `rank` are then ignored.
     hidden : int, default=128
         Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
     layers : int, default=1
@@ -158,13 +161,13 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
     Attributes
     ----------
     n_features_in_ : int
-        Number of columns of the training table.
+        Number of columns of the training table, or of cells of one array.
     feature_names_in_ : (n_features_in_,) array of str
         Names of these columns. Defined only if all column names are strings.
     column_report_ : list of ColumnSummary
         How each of these columns was read, and what is unusual about it.
     n_outputs_ : int
-        Number of targets.
+        Number of targets, or of cells of one target array.
 
     See Also
     --------
@@ -182,6 +185,15 @@ class StableMissRegressor(RegressorMixin, _StableMissEstimator):
     >>> model = StableMissRegressor(max_epochs=20, random_state=0).fit(X, y)
     >>> model.predict([[1.0, None, 1.0]]).shape
     (1,)
+
+    Images, here of 8 × 8 pixels:
+
+    >>> from stablemiss.architectures import CNN
+    >>> images = rng.normal(size=(50, 8, 8))
+    >>> incomplete = np.where(rng.random(images.shape) < 0.3, np.nan, images)
+    >>> model = StableMissRegressor(CNN(channels=(4, 4, 4)), max_epochs=3, random_state=0)
+    >>> model.fit(incomplete, images).predict(incomplete).shape
+    (50, 8, 8)
     """
 
 

@@ -15,6 +15,7 @@ from stablemiss.checks import is_real, shown
 from stablemiss.data import MaskedData, missing_cells
 from stablemiss.encoding import SuspiciousDataWarning
 from stablemiss.encoding.dates import DateFormat
+from stablemiss.estimators.arrays import array_scores
 from stablemiss.estimators.rows import split_rows
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Regression, Task
@@ -193,7 +194,8 @@ def validation_scores(
     Returns
     -------
     dict
-        For numbers "rmse", "r2" and "rmse_constant" (in the target's units, over all outputs); for classes
+        For numbers "rmse", "r2" and "rmse_constant" (in the target's units, over all outputs; of arrays, over
+        all observed cells); for classes
         "log_loss", "accuracy", "log_loss_constant" and "accuracy_constant". "n_rows" counts the rows.
         None if a prediction is not finite.
 
@@ -207,6 +209,8 @@ def validation_scores(
     outputs, weight = predictor.predict(valid.values, valid.mask), valid.weight
     if not np.isfinite(outputs).all():
         return None
+    if isinstance(task, Regression) and len(task.output_shape) > 1:
+        return array_scores(outputs, train, valid, task)
     scores: dict[str, float] = {"n_rows": len(valid)}
     if isinstance(task, Classification):
         codes = np.arange(task.d_output)

@@ -151,7 +151,9 @@ class ColumnNetPredictor(NetworkPredictor):
     network_class = ColumnNetwork
 
     @classmethod
-    def _make_network(cls, config: dict[str, Any], parameters: dict[str, Tensor]) -> nn.Module:
+    def _make_network(
+        cls, network_class: type[nn.Module], config: dict[str, Any], parameters: dict[str, Tensor]
+    ) -> nn.Module:
         d, n_pieces = parameters["piece_start"].shape
         edges = torch.zeros(d, n_pieces + 1)
         return ColumnNetwork(edges, edges, **config)

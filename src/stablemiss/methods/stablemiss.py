@@ -4,8 +4,8 @@ Zhu, Yuan, Jiang, Lin, Jin, Wang and Zhou, "Prediction with Incomplete Data unde
 Shift", IJCAI 2023: the predictor g(x ⊙ m; φ(m)), decorrelation by row weights, and the weighted regression.
 
 Deviations: γ is searched as a fraction of its critical value (`strength`); no row weights by default;
-covariances are those of the weighted distribution. More are in `base/hypernetwork.py` and
-`networks/hyper.py`. Each is explained at its DEVIATION comment.
+covariances are those of the weighted distribution. More are in `base/hypernetwork.py`,
+`networks/hyper.py` and `networks/cnn.py`. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from stablemiss.architectures import Architecture
 from stablemiss.base.hypernetwork import HypernetworkMethod
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import check_choice, check_number, to_list
@@ -48,10 +49,11 @@ class StableMiss(HypernetworkMethod):
 
     Parameters
     ----------
-    architecture : {"linear", "mlp"}, default="linear"
+    architecture : {"linear", "mlp"} or Architecture, default="linear"
         Architecture of g. "linear", the paper's choice for synthetic data, is fast and, for a given mask,
         linear in the observed values. "mlp" is non-linear, which most real tables need, and takes about three
-        times as long.
+        times as long. An object of `stablemiss.architectures`, such as ``CNN()`` for images, reads arrays;
+        `hidden`, `layers`, `g_hidden` and `rank` are then ignored.
     hidden : int, default=128
         Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
     layers : int, default=1
@@ -126,7 +128,7 @@ class StableMiss(HypernetworkMethod):
     # DEVIATION: form="weighted", because with the paper's covariances the weights hardly change.
     def __init__(
         self,
-        architecture: Literal["linear", "mlp"] = "linear",
+        architecture: Literal["linear", "mlp"] | Architecture = "linear",
         hidden: int = 128,
         layers: int = 1,
         g_hidden: Sequence[int] = (128,),

@@ -4,8 +4,8 @@ Only the released code of the follow-up paper (ICASSP 2024) was available, and t
 columns. This is our variant of its idea; `stablemiss.decorrelation.transport` explains the difference.
 
 Deviations: the row weights minimise a single distance to permuted columns, along directions that mix columns
-and mask indicators. More are in `decorrelation/transport.py`, `base/hypernetwork.py` and `networks/hyper.py`.
-Each is explained at its DEVIATION comment.
+and mask indicators. More are in `decorrelation/transport.py`, `base/hypernetwork.py`, `networks/hyper.py` and
+`networks/cnn.py`. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from stablemiss.architectures import Architecture
 from stablemiss.base.hypernetwork import HypernetworkMethod
 from stablemiss.base.search_space import Range, Space
 from stablemiss.checks import check_integer, check_number
@@ -30,8 +31,9 @@ class StableMissPlus(HypernetworkMethod):
 
     Parameters
     ----------
-    architecture : {"linear", "mlp"}, default="linear"
-        Architecture of g: linear in the observed values, or an MLP, which is more flexible and slower.
+    architecture : {"linear", "mlp"} or Architecture, default="linear"
+        Architecture of g: linear in the observed values, or an MLP, which is more flexible and slower. An
+        object of `stablemiss.architectures`, such as ``CNN()`` for images, reads arrays.
     hidden : int, default=128
         Width of each hidden layer of φ. A larger value distinguishes more masks and overfits earlier.
     layers : int, default=1
@@ -85,7 +87,7 @@ class StableMissPlus(HypernetworkMethod):
 
     def __init__(
         self,
-        architecture: Literal["linear", "mlp"] = "linear",
+        architecture: Literal["linear", "mlp"] | Architecture = "linear",
         hidden: int = 128,
         layers: int = 1,
         g_hidden: Sequence[int] = (128,),

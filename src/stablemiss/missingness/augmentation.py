@@ -120,4 +120,7 @@ class MaskAugmentation:
             mask=mask.reshape(-1, data.n_columns),
             target=np.concatenate([data.target] * (n_copies + 1)),
             weight=weight * (len(weight) / weight.sum()) if len(weight) else weight,
+            target_mask=None
+            if data.target_mask is None
+            else np.concatenate([data.target_mask] * (n_copies + 1)),
         )

@@ -1,5 +1,6 @@
 """Network modules shared by several methods, without losses and optimisers."""
 
+from stablemiss.networks.cnn import GeneratedCNN, ModulatedCNN
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
 from stablemiss.networks.latent import (
     draw_target_mask,
@@ -13,7 +14,9 @@ from stablemiss.networks.mlp import MLP
 
 __all__ = [
     "MLP",
+    "GeneratedCNN",
     "GeneratedMLP",
+    "ModulatedCNN",
     "ParameterGenerator",
     "draw_target_mask",
     "fixed_draws",

@@ -61,6 +61,8 @@ class Rows:
         Mean one over all rows, not necessarily within a batch.
     index : (n,) int64
         Position of each row among all rows, for losses that keep one parameter per row.
+    target_mask : (n, d_target) float32, or None
+        1 = observed target. None means that all are observed.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Rows:
     target: Tensor
     weight: Tensor
     index: Tensor
+    target_mask: Tensor | None = None
 
     @classmethod
     def of(cls, data: MaskedData, device: torch.device) -> Rows:
@@ -85,6 +88,9 @@ class Rows:
             target=target.to(device, torch.float32 if target.is_floating_point() else torch.int64),
             weight=torch.as_tensor(data.weight, dtype=torch.float32, device=device),
             index=torch.arange(len(data), device=device),
+            target_mask=None
+            if data.target_mask is None
+            else torch.as_tensor(data.target_mask, dtype=torch.float32, device=device),
         )
 
     def __len__(self) -> int:
@@ -92,7 +98,12 @@ class Rows:
 
     def take(self, index: Tensor) -> Rows:
         """Select rows by position, in the given order."""
-        return Rows(*(getattr(self, field.name)[index] for field in fields(self)))
+        parts = (getattr(self, field.name) for field in fields(self))
+        return Rows(*(None if part is None else part[index] for part in parts))  # type: ignore[arg-type]
+
+    def observed_share(self) -> Tensor:
+        """Share of the target that is observed in each row, (n,): 1 if all of it is."""
+        return torch.ones_like(self.weight) if self.target_mask is None else self.target_mask.mean(dim=1)
 
     def batches(self, size: int, rng: Rng | None = None) -> Iterator[Rows]:
         """Split all rows into batches of at most `size` rows whose sizes differ by at most one.
@@ -115,14 +126,19 @@ class Rows:
         return max(1, -(-len(self) // size))
 
 
-def mean_loss(row_loss: Callable[[Rows], Tensor], rows: Rows) -> float:
+def mean_loss(row_loss: Callable[[Rows], Tensor], rows: Rows, chunk_size: int = CHUNK_SIZE) -> float:
     """Weighted mean of a loss over all rows, computed in chunks and without gradients.
+
+    If targets are observed in part, cells are pooled as in an RMSE over all observed cells: a row counts in
+    proportion to the share of its target that is observed.
 
     Parameters
     ----------
     row_loss : callable
-        Function from `Rows` to one loss per row, (n,).
+        Function from `Rows` to one loss per row, (n,): a sum over the observed cells of its target.
     rows : Rows
+    chunk_size : int, default=1024
+        Maximum number of rows in a call of `row_loss`. A larger value needs more memory.
 
     Examples
     --------
@@ -132,6 +148,6 @@ def mean_loss(row_loss: Callable[[Rows], Tensor], rows: Rows) -> float:
     """
     total = 0.0
     with torch.no_grad():
-        for chunk in rows.batches(CHUNK_SIZE):
+        for chunk in rows.batches(chunk_size):
             total += float((row_loss(chunk) * chunk.weight).sum(dtype=torch.float64))
-    return total / float(rows.weight.sum(dtype=torch.float64))
+    return total / float((rows.weight * rows.observed_share()).sum(dtype=torch.float64))

@@ -1,0 +1,340 @@
+"""g(values; φ(mask)) for images: convolutional networks whose parameters depend on the mask of each image.
+
+`GeneratedCNN` is the form of the paper, in which φ generates all parameters of g for each image.
+`ModulatedCNN` is ours: all images share the kernels of g, and φ adapts their effect at each place.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, interpolate
+
+from stablemiss.networks.hyper import INITIAL_MASK_SCALE, ParameterGenerator
+
+# Numbers that a chunk of rows may need at a time, 0.3 GB in double precision.
+MAX_CHUNK_ELEMENTS = 2**25
+# Widths of φ: of its six convolutions, of the grid to which they are averaged, and of its hidden layer.
+MASK_CHANNELS = (16, 16, 32, 32, 32, 32)
+MASK_GRID = 4
+MASK_HIDDEN = 64
+# Width of the convolutions of φ in `ModulatedCNN`.
+PLACE_CHANNELS = 16
+# Initial kernels of the last layer of g, relative to He initialisation. Initial outputs are then near zero,
+# the mean image, but gradients reach all layers in the first step.
+INITIAL_OUTPUT_SCALE = 0.01
+
+
+class _Layer(NamedTuple):
+    """One convolution of g: channels, stride, and the level of its output (0 = size of the image)."""
+
+    d_in: int
+    d_out: int
+    stride: int
+    level: int
+
+
+class ConvolutionalG:
+    """g: six convolutions, which halve an image twice and enlarge it again, with additive skips.
+
+    The first and the fifth layer work at the size of the image, the second and the fourth at half of it, the
+    third at a quarter. Sizes that are odd are rounded up. The outputs of the first and the second layer are
+    added to those of the fifth and the fourth. There is no batch normalisation: statistics over a batch have
+    no meaning if each image has its own parameters. It holds no parameters; they are arguments of `forward`.
+
+    Parameters
+    ----------
+    d_in, d_out : int
+        Channels of the image and of the output.
+    channels : (int, int, int)
+        Channels at the three sizes.
+    kernel : int
+        Width of the kernels, odd.
+    """
+
+    def __init__(self, d_in: int, d_out: int, channels: tuple[int, int, int], kernel: int):
+        fine, middle, coarse = channels
+        self.kernel = kernel
+        self.layers = [
+            _Layer(d_in, fine, 1, 0),
+            _Layer(fine, middle, 2, 1),
+            _Layer(middle, coarse, 2, 2),
+            _Layer(coarse, middle, 1, 1),
+            _Layer(middle, fine, 1, 0),
+            _Layer(fine, d_out, 1, 0),
+        ]
+        self.sizes = [layer.d_out * (layer.d_in * kernel**2 + 1) for layer in self.layers]
+
+    def init_parameters(self) -> Tensor:
+        """Initial parameters (sum of sizes,): He initialisation, smaller in the last layer; no biases."""
+        parts = []
+        for number, layer in enumerate(self.layers):
+            scale = self.he_scale(layer) * (INITIAL_OUTPUT_SCALE if number == len(self.layers) - 1 else 1.0)
+            kernels = torch.randn(layer.d_out, layer.d_in * self.kernel**2 + 1) * scale
+            kernels[:, -1] = 0.0
+            parts.append(kernels.flatten())
+        return torch.cat(parts)
+
+    def he_scale(self, layer: _Layer) -> float:
+        """Standard deviation of kernels that keeps the size of activations."""
+        return math.sqrt(2 / (layer.d_in * self.kernel**2))
+
+    def convolve(self, number: int, inputs: Tensor, parameters: Tensor) -> Tensor:
+        """Layer `number` with the parameters of all images, (size,), or of each image, (n, size)."""
+        layer = self.layers[number]
+        kernels = parameters.unflatten(-1, (layer.d_out, -1))
+        weight = kernels[..., :-1].unflatten(-1, (layer.d_in, self.kernel, self.kernel))
+        bias = kernels[..., -1]
+        padding = self.kernel // 2
+        if parameters.ndim == 1:
+            return conv2d(inputs, weight, bias, layer.stride, padding)
+        # One convolution whose groups are the images costs about as much as one with shared kernels.
+        n = len(inputs)
+        output = conv2d(
+            inputs.flatten(0, 1)[None],
+            weight.flatten(0, 1),
+            bias.flatten(),
+            layer.stride,
+            padding,
+            groups=n,
+        )
+        return output[0].unflatten(0, (n, layer.d_out))
+
+    def forward(
+        self, image: Tensor, parameters: Tensor, modulation: list[tuple[Tensor, Tensor]] | None = None
+    ) -> Tensor:
+        """Apply g.
+
+        Parameters
+        ----------
+        image : (n, d_in, h, w)
+        parameters : (sum of sizes,) or (n, sum of sizes)
+            Kernels and biases of all images, or of each image.
+        modulation : list of pairs of (n, d_out, height, width), default=None
+            Gain and bias of the output of each layer, for each image and place.
+
+        Returns
+        -------
+        (n, d_out, h, w)
+        """
+        flat = parameters.split(self.sizes, dim=-1)
+
+        def apply(number: int, inputs: Tensor) -> Tensor:
+            output = self.convolve(number, inputs, flat[number])
+            if modulation is None:
+                return output
+            gain, bias = modulation[number]
+            return torch.addcmul(bias, gain, output)
+
+        fine = apply(0, image).relu()
+        middle = apply(1, fine).relu()
+        coarse = apply(2, middle).relu()
+        middle = (apply(3, interpolate(coarse, size=middle.shape[2:])) + middle).relu()
+        fine = (apply(4, interpolate(middle, size=fine.shape[2:])) + fine).relu()
+        return apply(5, fine)
+
+
+class _ImageNetwork(nn.Module):
+    """What both networks share: shapes, configuration, and the flat interface of all networks."""
+
+    def __init__(self, shape: tuple[int, int, int], d_out: int, channels: tuple[int, int, int], kernel: int):
+        super().__init__()
+        self.shape = tuple(shape)
+        self.config: dict[str, Any] = {
+            "shape": self.shape,
+            "d_out": d_out,
+            "channels": tuple(channels),
+            "kernel": kernel,
+        }
+        self.g = ConvolutionalG(self.shape[0], d_out, channels, kernel)
+
+    @property
+    def operations_per_row(self) -> int:
+        """Multiplications of the largest convolution of g for one image."""
+        place = self.shape[1] * self.shape[2]
+        return max(
+            size * place // 4**layer.level for size, layer in zip(self.g.sizes, self.g.layers, strict=True)
+        )
+
+    def _rows_at_once(self, elements_per_place: int, elements_per_row: int = 0) -> int:
+        elements = self.shape[1] * self.shape[2] * elements_per_place + elements_per_row
+        return max(1, MAX_CHUNK_ELEMENTS // elements)
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        if not len(values):
+            return values.new_zeros(0, self.config["d_out"] * self.shape[1] * self.shape[2])
+        mask = mask.unflatten(1, self.shape)
+        # PAPER: g reads x ⊙ m, so that the entries of missing values have no influence.
+        return self._predict(values.unflatten(1, self.shape) * mask, mask).flatten(1)
+
+    def _predict(self, image: Tensor, mask: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class GeneratedCNN(_ImageNetwork):
+    """g(values; φ(mask)) for images, where φ generates all kernels of the convolutional network g.
+
+    φ is a network of six convolutions on the mask, averaged to a grid of 4 × 4, and an MLP. Initial outputs
+    are near zero, the mean of a standardised target.
+
+    Parameters
+    ----------
+    shape : (int, int, int)
+        Channels, height and width of an image.
+    d_out : int
+        Channels of the output, which has the same height and width.
+    channels : (int, int, int), default=(16, 32, 64)
+        Channels of g at full, half and quarter size. More channels are more flexible; the number of
+        parameters grows with the square.
+    kernel : int, default=3
+        Width of the kernels of g, odd. Wider kernels bridge larger gaps; cost grows with the square.
+    rank : int, default=16
+        The parameters of g vary with the mask in a subspace of this dimension. A higher rank distinguishes
+        masks in more ways; memory and time grow in proportion. None is the most flexible.
+
+    Shape
+    -----
+    values (n, c · h · w), zero where missing; mask (n, c · h · w), 1 = observed → outputs (n, d_out · h · w)
+
+    See Also
+    --------
+    ModulatedCNN : Shared kernels, whose effect depends on the mask nearby.
+
+    Examples
+    --------
+    >>> network = GeneratedCNN((1, 8, 8), d_out=1, channels=(4, 4, 4))
+    >>> network(torch.zeros(5, 64), torch.ones(5, 64)).shape
+    torch.Size([5, 64])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        d_out: int,
+        channels: tuple[int, int, int] = (16, 32, 64),
+        kernel: int = 3,
+        rank: int | None = 16,
+    ):
+        super().__init__(shape, d_out, channels, kernel)
+        self.config["rank"] = rank
+        # PAPER: six convolutional layers and an MLP, whose last layer emits all parameters of g.
+        # DEVIATION: a low rank, because that layer alone would have hundreds of millions of weights with the
+        # widths of the authors' code. `rank=None` is the paper's form.
+        self.mask_cnn = _mask_convolutions(shape[0], MASK_CHANNELS, strides=(1, 2, 1, 2, 1, 2))
+        d_features = MASK_CHANNELS[-1] * MASK_GRID**2
+        self.phi = ParameterGenerator(d_features, self.g.init_parameters(), [MASK_HIDDEN], rank)
+        last = self.phi.expand or self.phi.code.last
+        # Differences between masks in proportion to the parameters: kernels with many inputs are small.
+        scales = [self.g.he_scale(layer) for layer in self.g.layers]
+        with torch.no_grad():
+            for rows, scale in zip(last.weight.split(self.g.sizes), scales, strict=True):
+                rows.mul_(scale)
+
+    @property
+    def rows_at_once(self) -> int:
+        """Number of images whose parameters and activations fit into memory at a time."""
+        # Parameters of each image, once as generated and once in the order of convolutions.
+        return self._rows_at_once(4 * max(self.config["channels"]), 2 * sum(self.g.sizes))
+
+    def _predict(self, image: Tensor, mask: Tensor) -> Tensor:
+        features = nn.functional.adaptive_avg_pool2d(self.mask_cnn(mask), MASK_GRID).flatten(1)
+        return self.g.forward(image, self.phi(features))
+
+
+class ModulatedCNN(_ImageNetwork):
+    """A convolutional network whose activations are scaled and shifted according to the mask nearby.
+
+    All images share the kernels of g. φ, six convolutions on the mask, emits a gain and a bias for each
+    channel and place of each layer of g. This is our form. Which pixels to rely on depends on those missing
+    around a place, not in the whole image. Initial outputs are near zero, the mean of a standardised target.
+
+    Parameters
+    ----------
+    shape : (int, int, int)
+        Channels, height and width of an image.
+    d_out : int
+        Channels of the output, which has the same height and width.
+    channels : (int, int, int), default=(16, 32, 64)
+        Channels of g at full, half and quarter size. More channels are more flexible; the number of
+        parameters grows with the square.
+    kernel : int, default=3
+        Width of the kernels of g, odd. Wider kernels bridge larger gaps; cost grows with the square.
+
+    Shape
+    -----
+    values (n, c · h · w), zero where missing; mask (n, c · h · w), 1 = observed → outputs (n, d_out · h · w)
+
+    See Also
+    --------
+    GeneratedCNN : The form of the paper.
+
+    Examples
+    --------
+    >>> network = ModulatedCNN((1, 8, 8), d_out=1, channels=(4, 4, 4))
+    >>> network(torch.zeros(5, 64), torch.ones(5, 64)).shape
+    torch.Size([5, 64])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        d_out: int,
+        channels: tuple[int, int, int] = (16, 32, 64),
+        kernel: int = 3,
+    ):
+        super().__init__(shape, d_out, channels, kernel)
+        # One vector, as generated parameters are: weight decay acts on φ alone, which draws all masks
+        # together, and not on what they share.
+        self.parameters_of_g = nn.Parameter(self.g.init_parameters())
+        # DEVIATION: φ emits gains and biases of each place instead of all parameters, because kernels that
+        # are the same for a whole image cannot differ between places with and without missing pixels.
+        width = PLACE_CHANNELS
+        self.levels = nn.ModuleList(
+            _mask_convolutions(d_in, (width, width), strides=(stride, 1))
+            for d_in, stride in ((shape[0], 1), (width, 2), (width, 2))
+        )
+        heads = [nn.Conv2d(width, 2 * layer.d_out, 1) for layer in self.g.layers]
+        for head in heads:
+            _set_initial(head, head.weight.detach() * INITIAL_MASK_SCALE)
+        self.heads = nn.ModuleList(heads)
+
+    @property
+    def rows_at_once(self) -> int:
+        """Number of images whose activations fit into memory at a time."""
+        # Gains and biases of all layers, and activations.
+        return self._rows_at_once(8 * max(self.config["channels"]))
+
+    def _predict(self, image: Tensor, mask: Tensor) -> Tensor:
+        features = [mask]
+        for level in self.levels:
+            features.append(level(features[-1]))
+        modulation = []
+        for head, layer in zip(self.heads, self.g.layers, strict=True):
+            gain, bias = head(features[1 + layer.level]).chunk(2, dim=1)
+            modulation.append((1 + gain, bias))
+        return self.g.forward(image, self.parameters_of_g, modulation)
+
+
+def _mask_convolutions(d_in: int, widths: tuple[int, ...], strides: tuple[int, ...]) -> nn.Sequential:
+    """Convolutions of width 3 with ReLU and He initialisation, which keeps the differences between masks.
+
+    No normalisation: it would remove how much of an image is observed.
+    """
+    layers = nn.Sequential()
+    for (d_before, d_after), stride in zip(pairwise((d_in, *widths)), strides, strict=True):
+        convolution = nn.Conv2d(d_before, d_after, 3, stride, padding=1)
+        _set_initial(convolution, nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu"))
+        layers.extend([convolution, nn.ReLU()])
+    return layers
+
+
+def _set_initial(convolution: nn.Conv2d, weight: Tensor) -> None:
+    """Set the initial weights, and the biases to zero."""
+    assert convolution.bias is not None
+    with torch.no_grad():
+        convolution.weight.copy_(weight)
+        convolution.bias.zero_()

@@ -1,0 +1,161 @@
+"""The contract of every architecture: that of the methods, for rows and targets that are arrays."""
+
+import random
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from stablemiss.architectures import ARCHITECTURES, CNN, Architecture
+from stablemiss.data import MaskedData
+from stablemiss.methods import Constant, StableMiss
+from stablemiss.progress import NullProgress
+from stablemiss.seeding import to_rng
+from stablemiss.tasks import Regression
+
+
+@dataclass(frozen=True)
+class Case:
+    """An architecture, small enough to be fitted in a fraction of a second, and shapes that it accepts."""
+
+    architecture: Architecture
+    shape: tuple[int, ...]
+    output_shape: tuple[int, ...]
+
+
+CASES = {
+    "CNN global": Case(CNN((3, 3, 3), rank=3), (6, 5), (6, 5)),
+    "CNN full": Case(CNN((3, 3, 3), rank=None), (6, 5), (6, 5)),
+    "CNN local": Case(CNN((3, 3, 3), generate="local"), (6, 5), (6, 5)),
+    "CNN channels": Case(CNN((3, 3, 3), kernel=5, generate="local"), (2, 6, 5), (3, 6, 5)),
+}
+
+
+@pytest.fixture(params=CASES)
+def name(request):
+    return request.param
+
+
+def test_every_architecture_has_a_case():
+    assert {type(case.architecture) for case in CASES.values()} == set(ARCHITECTURES.values())
+
+
+def draw(name, n=60, seed=0, observed=0.7, seen=0.8):
+    """Arrays that are the outer product of one random number with a pattern, and targets that repeat it."""
+    case, rng = CASES[name], to_rng(seed)
+    d, d_output = int(np.prod(case.shape)), int(np.prod(case.output_shape))
+    signal = rng.normal(size=(n, 1))
+    values = signal + 0.1 * rng.normal(size=(n, d))
+    y = 5.0 + 3.0 * signal + 0.1 * rng.normal(size=(n, d_output))
+    y[rng.uniform(size=y.shape) >= seen] = np.nan
+    task = Regression.of(y, common_scale=True, shape=case.output_shape)
+    mask = rng.uniform(size=(n, d)) < observed
+    target = task.encode(y)
+    return MaskedData.of(values, mask, target, None, None, ~np.isnan(target), case.shape), task
+
+
+def fit(name, data, task, **settings):
+    is_valid = np.arange(len(data)) % 5 == 2
+    train, valid = data.rows(np.flatnonzero(~is_valid)), data.rows(np.flatnonzero(is_valid))
+    settings = {"max_epochs": 3, "learning_rate": 0.01, **settings}
+    method = StableMiss(CASES[name].architecture, **settings)
+    return method.fit(train, valid, task, to_rng(0), NullProgress())
+
+
+def predict(predictor, data):
+    return predictor.predict(data.values, data.mask)
+
+
+@cache
+def fitted(name):
+    return fit(name, *draw(name))
+
+
+def test_the_same_seed_gives_the_same_result_and_global_random_states_are_unchanged(name):
+    def states():
+        return str(np.random.get_state()), random.getstate(), torch.get_rng_state().tolist()  # noqa: NPY002
+
+    data, task = draw(name)
+    before = states()
+    again = predict(fit(name, data, task), data)
+    assert states() == before
+    np.testing.assert_array_equal(again, predict(fitted(name), data))
+
+
+def test_hidden_values_and_targets_that_are_not_observed_have_no_influence(name):
+    data, task = draw(name)
+    values = np.where(data.mask, data.values, np.nan)
+    target = np.where(data.target_mask, data.target, -1e9)
+    garbage = MaskedData.of(values, data.mask, target, None, None, data.target_mask, data.row_shape)
+    np.testing.assert_array_equal(fitted(name).predict(values, data.mask), predict(fitted(name), data))
+    np.testing.assert_array_equal(predict(fit(name, garbage, task), data), predict(fitted(name), data))
+    # Nor if the garbage reaches the loss.
+    refitted = fit(name, replace(data, target=target), task)
+    np.testing.assert_array_equal(predict(refitted, data), predict(fitted(name), data))
+
+
+def test_a_row_has_the_same_prediction_alone_in_a_batch_and_in_any_order(name):
+    data, _ = draw(name)
+    together = predict(fitted(name), data)
+    order = to_rng(0).permutation(len(data))
+    np.testing.assert_allclose(
+        predict(fitted(name), data.rows(order)), together[order], rtol=1e-12, atol=1e-12
+    )
+    for row in (0, 17):
+        alone = predict(fitted(name), data.rows(np.array([row])))
+        np.testing.assert_allclose(alone[0], together[row], rtol=1e-12, atol=1e-12)
+
+
+def test_entirely_missing_rows_and_cells_are_accepted(name):
+    data, task = draw(name)
+    keep = np.ones_like(data.mask)
+    keep[::10], keep[:, 1] = False, False
+    predictor = fit(name, data.keep_where(keep), task, max_epochs=1)
+    for rows in (data, data.keep_where(keep), data.keep_where(np.zeros_like(keep))):
+        assert np.isfinite(predict(predictor, rows)).all()
+
+
+def test_doubling_all_weights_gives_the_same_fit(name):
+    data, task = draw(name)
+    weight = to_rng(1).uniform(0.5, 2.0, size=len(data))
+    once, twice = (
+        MaskedData.of(data.values, data.mask, data.target, w, None, data.target_mask, data.row_shape)
+        for w in (weight, 2 * weight)
+    )
+    np.testing.assert_allclose(
+        predict(fit(name, once, task), data), predict(fit(name, twice, task), data), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_a_predictor_rebuilt_from_its_state_predicts_bit_identically(name):
+    data, task = draw(name)
+    predictor = fitted(name)
+    rebuilt = type(predictor).from_state(predictor.state(), data.n_columns, task)
+    np.testing.assert_array_equal(predict(rebuilt, data), predict(predictor, data))
+
+
+def test_an_easy_target_is_predicted_better_than_by_the_constant(name):
+    data, task = draw(name, n=200)
+    new, _ = draw(name, n=100, seed=1, seen=1.1)
+    complete, _ = draw(name, n=200, seen=1.1)
+    constant = Constant().fit(complete, complete, task, to_rng(0), NullProgress())
+    predictor = fit(name, data, task, max_epochs=6)
+    losses = [task.loss(predict(p, new), new.target, new.weight) for p in (predictor, constant)]
+    assert losses[0] < 0.5 * losses[1]
+
+
+def test_every_parameter_of_the_network_gets_a_gradient(name):
+    case, (data, _) = CASES[name], draw(name, n=20)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = case.architecture.build(case.shape, case.output_shape)
+    values, mask = (torch.as_tensor(part, dtype=torch.float32) for part in (data.values, data.mask))
+    outputs = network(values, mask)
+    assert outputs.std() < 0.2  # near zero, the mean
+    (outputs - values.mean()).square().mean().backward()
+    assert [
+        key for key, p in network.named_parameters() if p.grad is None or not p.grad.abs().max() > 0
+    ] == []
+    assert network.rows_at_once >= 1
