@@ -159,7 +159,7 @@ def test_early_stopping_uses_all_validation_rows_with_fewer_draws_than_predictio
     task = Regression.of(values[:, 0])
     data = MaskedData.of(values, rng.uniform(size=values.shape) < 0.7, task.encode(values[:, 0]))
     rows = np.arange(len(data))
-    method = MIWAE(d_latent=2, hidden=8, n_draws=80, max_epochs=2)
+    method = MIWAE(d_latent=2, hidden=8, n_draws=80, learning_rate=1e-3, max_epochs=2)
     predictor = method.fit(data.rows(rows[n_valid:]), data.rows(rows[:n_valid]), task, rng, NullProgress())
     n_scores = 1 + 2
     assert sum(n_rows for n_rows, _ in calls) == n_scores * n_valid

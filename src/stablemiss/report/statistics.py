@@ -27,6 +27,7 @@ def statistics(summary: Summary) -> Statistics:
     gap.shift, best_other.shift     mean relative gap in them of StableMiss, and of the best other of a column
     mean_gap.<label>                the same for one method, in the columns in which it was run
     mean_gap.<label>.stablemiss     StableMiss in the same columns
+    mean.<table>.<label>            mean relative gap of a method in all columns of a table
     difference.<table>.<label>      relative difference of StableMiss's RMSE from a method's
     weights.<table>, weights.mean   relative change of StableMiss's RMSE due to its weights
     weights.overall, .low, .high    the same over the tables with most instances, with its 95% interval
@@ -61,6 +62,8 @@ def statistics(summary: Summary) -> Statistics:
             values[f"clearly.{outcome}.{result.label}"] = n
     for comparison in summary.comparisons:
         values |= _variants(comparison) if comparison.table.is_figure else {}
+    for label, by_table in summary.overview.items():
+        values |= {f"mean.{name}.{label}": gap.ours for name, gap in by_table.items() if gap.ours is not None}
     return values | {"results": summary.n_results, "results.planned": summary.n_planned}
 
 
