@@ -26,7 +26,7 @@ def test_forms_of_the_weights_are_told_apart_by_their_lines(complete):
         assert VARIANTS[full]["color"] == VARIANTS[ours]["color"]
         assert (VARIANTS[full]["linestyle"], VARIANTS[ours]["linestyle"]) == ("-", "--")
     svg = gap_plot(compare(TABLES["figure2"], complete, STANDARD))
-    assert "StableMiss weighted only inter" in svg
+    assert "StableMiss only inter with our weights" in svg
     assert "stroke-dasharray" in svg
 
 

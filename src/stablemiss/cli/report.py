@@ -25,7 +25,8 @@ def report(
     docs: Annotated[
         Path | None,
         typer.Option(
-            help="Also write the tables into this Markdown file, between its markers.",
+            help="Also write the tables into this Markdown file, between its markers; at budget standard "
+            "also into the pages of the methods beside it.",
             show_default=False,
         ),
     ] = None,
@@ -35,7 +36,7 @@ def report(
         from stablemiss.experiments.reproduce import current_records, to_budget
         from stablemiss.report.changes import FIRST_RUN, changes_markdown
         from stablemiss.report.markdown import reproduction_markdown, split_page, write_block
-        from stablemiss.report.method_results import SHOWN, method_results
+        from stablemiss.report.method_results import method_results
         from stablemiss.report.page import check_can_render, render_page, write_page
         from stablemiss.report.summary import summarise
         from stablemiss.results import Store
@@ -51,8 +52,16 @@ def report(
         check_can_write(output)
         records_file = folder / f"{budget}.jsonl"
         check_not_input("--output", output, {"the records": records_file, "--docs": docs})
+        pages = _method_pages(docs) if docs is not None and budget == "standard" else {}
+        first_run = folder / FIRST_RUN
+        shows_changes = docs is not None and budget == "standard" and first_run.exists()
         if docs is not None:
+            # All markers are checked before anything is written.
             split_page(docs, "reproduction")
+            if shows_changes:
+                split_page(docs, "changes")
+            for page in pages.values():
+                split_page(page, "results")
         records, n_old = current_records(Store(records_file), chosen)
         if n_old:
             typer.echo(
@@ -66,15 +75,19 @@ def report(
         if docs is not None:
             summary = summarise(records, chosen, as_published=as_published)
             write_block(docs, "reproduction", reproduction_markdown(summary))
-            first_run = folder / FIRST_RUN
-            if budget == "standard" and first_run.exists():
+            if shows_changes:
                 write_block(docs, "changes", changes_markdown(Store(first_run).records(), records))
-            typer.echo(f"Docs: {docs}")
-            for name in SHOWN:
-                # The pages of the methods, if they are beside this one.
-                if (page := docs.parent / "methods" / f"{name}.md").exists():
-                    write_block(page, "results", method_results(summary, name))
-                    typer.echo(f"Docs: {page}")
+            for name, page in pages.items():
+                write_block(page, "results", method_results(summary, name))
+            typer.echo("Docs: " + ", ".join(map(str, [docs, *pages.values()])))
+
+
+def _method_pages(docs: Path) -> dict[str, Path]:
+    """Method → its page in the folder `methods` beside the docs, for the pages that exist."""
+    from stablemiss.report.method_results import SHOWN
+
+    pages = {name: docs.parent / "methods" / f"{name}.md" for name in SHOWN}
+    return {name: page for name, page in pages.items() if page.exists()}
 
 
 def _as_published(folder: Path, budget: str) -> list[Record]:

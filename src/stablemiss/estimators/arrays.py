@@ -93,13 +93,14 @@ class ArrayScoreMixin(RegressorMixin):
         """
         if not is_array(y):
             return super().score(X, y, sample_weight)
-        cells = read_array_target(y, len(y)).cells
+        prediction = self.predict(X)
+        cells = read_array_target(y, len(prediction)).cells
         seen = ~np.isnan(cells)
         weight = (np.ones(len(cells)) if sample_weight is None else np.asarray(sample_weight))[:, None] * seen
         target = np.where(seen, cells, 0.0)
         total = weight.sum(axis=0)
         mean = (weight * target).sum(axis=0) / np.where(total > 0, total, 1.0)
-        prediction = self.predict(X).reshape(cells.shape)
+        prediction = prediction.reshape(cells.shape)
         error, variance = (_pooled_error(target, guess, weight) for guess in (prediction, mean))
         return 1 - error / variance if variance > 0 else float("nan")
 

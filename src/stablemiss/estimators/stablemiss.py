@@ -129,8 +129,9 @@ class StableMissRegressor(ArrayScoreMixin, _StableMissEstimator):
         further and fewer rows carry the weight.
     gamma : float, sequence of float or None, default=None
         γ itself, as in the paper; `strength` is then ignored. Of several values, the one with the lowest
-        validation loss is kept. A network is trained for each value, except for those whose weights differ
-        from earlier ones by less than half a per cent on average.
+        validation loss is kept (without early stopping, the lowest training loss). A network is trained for
+        each value, except for those whose weights differ from earlier ones by less than half a per cent on
+        average.
     validation_fraction : float, default=0.15
         Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
         these choices more reliable and leaves fewer rows to train on.
@@ -248,8 +249,9 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         further and fewer rows carry the weight.
     gamma : float, sequence of float or None, default=None
         γ itself, as in the paper; `strength` is then ignored. Of several values, the one with the lowest
-        validation loss is kept. A network is trained for each value, except for those whose weights differ
-        from earlier ones by less than half a per cent on average.
+        validation loss is kept (without early stopping, the lowest training loss). A network is trained for
+        each value, except for those whose weights differ from earlier ones by less than half a per cent on
+        average.
     validation_fraction : float, default=0.15
         Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
         model. Raising it makes these choices more reliable and leaves fewer rows to train on.

@@ -54,10 +54,11 @@ def draw_problem(run: Run) -> Problem:
     rng, test_rng = np.random.default_rng(train_seed), np.random.default_rng(test_seed)
     population = None
     n_separate, validation_fraction = 0, VALIDATION_FRACTION
+    validation_rng = np.random.default_rng(validation_seed)
     if run.dataset in POPULATIONS:
         population = POPULATIONS[run.dataset](budget.n_features, random_state=run.seed)
         n_separate = budget.n_validation_rows or 0
-        X, y = population.draw(budget.n_rows + n_separate, rng)
+        X, y = population.draw(budget.n_rows, rng)
         X_test, y_test = population.draw(budget.n_test_rows, test_rng)
         validation_fraction = SYNTHETIC_VALIDATION_FRACTION
     elif run.dataset == "house_sales":
@@ -79,9 +80,15 @@ def draw_problem(run: Run) -> Problem:
         # Each level starts from the same random numbers: values missing at 20% are mostly missing at 30% too.
         mask_rng = np.random.default_rng(mask_seed)
         tests[test] = mechanisms[test.mechanism].at(test.level).hide(X_test, mask_rng)
-    order = np.random.default_rng(validation_seed).permutation(len(y))
-    is_validation = np.zeros(len(y), dtype=bool)
-    is_validation[order[: n_separate or round(validation_fraction * len(y))]] = True
+    if n_separate and population is not None:
+        # Drawn last, so that the other rows are those of a budget without separate validation rows.
+        X_valid, y_valid = population.draw(n_separate, validation_rng)
+        masked = np.concatenate([masked, mechanisms[run.mechanism].hide(X_valid, validation_rng)])
+        y = np.concatenate([y, y_valid])
+        is_validation = np.arange(len(y)) >= budget.n_rows
+    else:
+        is_validation = np.zeros(len(y), dtype=bool)
+        is_validation[validation_rng.permutation(len(y))[: round(validation_fraction * len(y))]] = True
     return Problem(masked, y, is_validation, TestSets(tests, y_test), population)
 
 

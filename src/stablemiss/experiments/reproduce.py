@@ -25,7 +25,7 @@ class Reproduction:
         Such as "table1" and "figure2", or "all".
     budget : "quick", "standard", "paper" or "as_published", default="standard"
         Size of the data and effort per fit: minutes, hours, or far longer in total. "as_published" trains
-        three methods exactly as the paper says, without early stopping.
+        three methods as the paper says, without early stopping.
     methods : sequence of str, default=None
         Labels to fit (see `stablemiss.experiments.budgets.LABELS`), besides the references. None means all.
 

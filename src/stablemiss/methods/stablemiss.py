@@ -93,8 +93,9 @@ class StableMiss(HypernetworkMethod):
         further and fewer rows carry the weight.
     gamma : float, sequence of float or None, default=None
         γ itself, as in the paper; `strength` is then ignored. Of several values, the one with the lowest
-        validation loss is kept. A network is trained for each value, except for those whose weights differ
-        from earlier ones by less than half a per cent on average.
+        validation loss is kept (without early stopping, the lowest training loss). A network is trained for
+        each value, except for those whose weights differ from earlier ones by less than half a per cent on
+        average.
 
     See Also
     --------

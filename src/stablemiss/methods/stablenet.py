@@ -131,8 +131,9 @@ class StableNet(Method):
         target, and ties the fit to the training missingness. Not in the paper.
     lambda_p : float or None, default=None
         λ_p, which divides the dependence in the objective of the weights. A larger value makes the weights
-        more equal; far below the default the inner steps become unstable. None scales the published value, 70
-        for 512 features, by the number of pairs of features: 70 · (d / 512)² for d features.
+        more equal. None scales the published value, 70 for 512 features, by the number of pairs of features:
+        70 · (d / 512)² for d features. Below 2 the inner steps become smaller in proportion, because larger
+        ones gave single rows all the weight; the weights are then nearly those of a λ_p of 2.
     q : int, default=2
         Number of random features per column in an inner step. A larger value detects more kinds of dependence
         and gives dependence more weight in the objective; the cost is proportional.

@@ -30,7 +30,7 @@ def _claims(values: Statistics) -> Iterator[str]:
     decided = (
         "the paper's claims" if not undecided else "the paper's claims that the records can decide so far"
     )
-    yield f"Of {decided}, {judged}."
+    yield f"Verdicts on {decided}: {judged}."
 
 
 def _first(values: Statistics) -> Iterator[str]:
@@ -57,7 +57,8 @@ def _weights(values: Statistics) -> Iterator[str]:
     if "weights.overall" not in values:
         return
     change = signed_percent(values["weights.overall"])
-    text = f"The row weights of StableMiss change its error by {change}"
+    n_tables = f"{values['weights.tables']:.0f} tables"
+    text = f"The row weights of StableMiss change its error by {change} on average over {n_tables}"
     if "weights.overall.low" in values:
         low, high = (signed_percent(values[f"weights.overall.{end}"]) for end in ("low", "high"))
         text += f" (95% interval over {values['weights.instances']:.0f} instances: {low} to {high})"
@@ -79,7 +80,7 @@ def _others(values: Statistics) -> Iterator[str]:
             same_columns = "" if is_known else f" (StableMiss in the same columns {subject})"
             synthetic.append(f"{title_of(label)} {as_percent(values[f'mean_gap.{label}'])}{same_columns}")
     if synthetic:
-        yield f"Methods outside the paper are above the best possible error by: {', '.join(synthetic)}."
+        yield f"Methods outside the paper, in the same synthetic tables: {', '.join(synthetic)}."
     prices = [
         f"{signed_percent(values[f'difference.table3.{label}'])} from that of {title_of(label)}"
         for label in OTHERS
