@@ -175,7 +175,7 @@ def test_a_queue_keeps_the_latest_rows(size, length):
 
 @pytest.mark.parametrize(("d", "n"), [(4, 32), (16, 128)])
 def test_no_single_row_takes_all_the_weight_with_few_columns(d, n):
-    """λ_p falls with the square of the number of columns; steps that do not shrink with it would overshoot."""
+    """λ_p falls with the square of the number of columns; steps that do not fall with it would overshoot."""
     rng = to_rng(0)
     weights = BatchDecorrelator(Memory("queue", 128), to_rng(1), np.arange(d), lambda_p=70.0 * (d / 512) ** 2)
     shares = []
