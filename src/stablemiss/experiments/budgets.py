@@ -40,6 +40,11 @@ LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "anymask": ("anymask", {}),
     "anymask_fast": ("anymask", {"budget": "fast"}),  # AnyMask's own parameter `budget`
 }
+# Settings that were best for tables of this size when settings were compared; small tables need the defaults.
+TABLE_SETTINGS: dict[str, dict[str, Any]] = {
+    "partial_vae": {"learning_rate": 3e-3},
+    "stablenet": {"learning_rate": 1e-3},
+}
 # PAPER: a linear predictor on synthetic data, a network on real data. StableNet gets the same network.
 # The settings of NeuMiss and P-BiGAN are those that were best for the real table when settings were compared.
 REAL_SETTINGS: dict[str, dict[str, Any]] = {
@@ -217,7 +222,8 @@ def settings_of(label: str, mechanism: str, is_real: bool, budget: Budget) -> tu
     name, defining = LABELS[label]
     for_real = REAL_SETTINGS.get(name, {}) if is_real else {}
     for_mechanism = MCAR.get(label, {}) if mechanism.startswith("mcar") else {}
-    settings = {**budget.settings.get(name, {}), **for_real, **defining, **for_mechanism}
+    for_tables = {} if budget.is_brief else TABLE_SETTINGS.get(name, {})
+    settings = {**for_tables, **budget.settings.get(name, {}), **for_real, **defining, **for_mechanism}
     if budget.gammas is not None and "gamma" in settings:
         settings["gamma"] = budget.gammas
     return name, settings

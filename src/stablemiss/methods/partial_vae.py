@@ -207,7 +207,7 @@ class PartialVAE(Method):
     n_draws : int, default=50
         Number of draws of z over which a prediction is averaged, at most 10,000. A larger value is less noisy
         and slower.
-    learning_rate : float, default=3e-3
+    learning_rate : float, default=1e-3
         A larger value trains faster and less reliably.
     weight_decay : float, default=1e-3
         Weight decay of the matrices. A larger value gives a smoother function.
@@ -276,7 +276,7 @@ class PartialVAE(Method):
         label_noise: float = 0.002,
         drop: float = 0.0,
         n_draws: int = 50,
-        learning_rate: float = 3e-3,
+        learning_rate: float = 1e-3,
         weight_decay: float = 1e-3,
         batch_size: int = 128,
         max_epochs: int = 200,

@@ -154,7 +154,7 @@ class StableNet(Method):
     max_columns : int, default=128
         Maximum number of features per batch. If there are more, a random subset is drawn for each batch. A
         larger value covers more pairs at once; the cost grows with its square.
-    learning_rate : float, default=1e-3
+    learning_rate : float, default=1e-2
         Initial learning rate of the network, lowered up to three times. A larger value trains faster and less
         reliably.
     weight_decay : float, default=1e-4
@@ -211,7 +211,7 @@ class StableNet(Method):
         n_memory: int = 128,
         alpha: float = 0.9,
         max_columns: int = 128,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 1e-2,
         weight_decay: float = 1e-4,
         batch_size: int = 128,
         max_epochs: int = 100,
