@@ -1,4 +1,4 @@
-"""A claim is judged by a stated rule, from results small enough to judge by hand."""
+"""The verdict on a claim follows a stated rule, checked on results small enough to do by hand."""
 
 from dataclasses import replace
 from statistics import fmean

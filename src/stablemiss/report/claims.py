@@ -14,10 +14,10 @@ HELD, IN_PART, NOT_HELD, UNDECIDED = "held", "in part", "not held", "not enough 
 VERDICTS = (HELD, IN_PART, NOT_HELD, UNDECIDED)
 # With independent columns and masks, weights may change the RMSE by less than this in every column.
 SMALL_CHANGE = 0.01
-# A table is judged only if all methods were run on this many instances, or on all that are planned.
+# A table gets a verdict only if all methods were run on this many instances, or on all that are planned.
 MIN_INSTANCES = 3
 OUR_FORM = "our form of the weights"
-# What the verdicts mean, for the reader: what is judged → rule.
+# What the verdicts mean, for the reader: what they are about → rule.
 RULES = {
     "Tables": "Held: StableMiss has the lowest mean RMSE of the eight methods in every shifted column (a "
     "column whose test rows have other missingness than the training rows). In part: it is lowest in at "

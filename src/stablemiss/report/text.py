@@ -37,7 +37,7 @@ DESCRIPTIONS = {
     "dwr": "Linear regression with row weights that decorrelate the columns.",
     "srdo": "Linear regression with row weights that make columns look independent.",
     "stablenet": "A predictor on mean-imputed columns with row weights that decorrelate random features.",
-    "stablemiss": "The paper's method, as published: a network that generates the predictor from the mask, "
+    "stablemiss": "The paper's method: a network that generates the predictor from the mask, "
     "and row weights from the paper's literal covariances, with γ from its list, chosen on validation rows. "
     "Decorrelates column pairs and mask pairs (intra) and, under MAR, columns from masks (inter).",
     "stablemiss_unweighted": "The same network without row weights.",

@@ -26,11 +26,11 @@ def _claims(values: Statistics) -> Iterator[str]:
     if undecided == n:
         yield "The records are not enough to judge any of the paper's claims."
         return
-    judged = ", ".join(f"{count} {name}" for name, count in counts.items())
+    counted = ", ".join(f"{count} {name}" for name, count in counts.items())
     decided = (
         "the paper's claims" if not undecided else "the paper's claims that the records can decide so far"
     )
-    yield f"Verdicts on {decided}: {judged}."
+    yield f"Verdicts on {decided}: {counted}."
 
 
 def _first(values: Statistics) -> Iterator[str]:
