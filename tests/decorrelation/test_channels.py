@@ -6,6 +6,7 @@ import torch
 
 from stablemiss.decorrelation import BatchDecorrelator, ChannelDependence, Memory, RandomFeatures
 from stablemiss.decorrelation.channels import N_AVERAGED_BATCHES
+from stablemiss.methods.stablenet import SMALLEST_LAMBDA_P
 from stablemiss.seeding import to_rng
 
 
@@ -173,11 +174,11 @@ def test_a_queue_keeps_the_latest_rows(size, length):
     assert memory.features.shape == (len(latest), 2)
 
 
-@pytest.mark.parametrize(("d", "n"), [(4, 32), (16, 128)])
-def test_no_single_row_takes_all_the_weight_with_few_columns(d, n):
-    """λ_p falls with the square of the number of columns; steps that do not fall with it would overshoot."""
+@pytest.mark.parametrize(("d", "n"), [(4, 32), (16, 128), (50, 128)])
+def test_no_single_row_takes_all_the_weight_with_the_smallest_default_lambda_p(d, n):
+    """With a smaller λ_p the steps would overshoot."""
     rng = to_rng(0)
-    weights = BatchDecorrelator(Memory("queue", 128), to_rng(1), np.arange(d), lambda_p=70.0 * (d / 512) ** 2)
+    weights = BatchDecorrelator(Memory("queue", 128), to_rng(1), np.arange(d), lambda_p=SMALLEST_LAMBDA_P)
     shares = []
     for _ in range(10):
         batch = torch.from_numpy(rng.normal(size=(n, d)) + rng.normal(size=(n, 1)))

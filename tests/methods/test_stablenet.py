@@ -54,22 +54,21 @@ def test_weights_of_dependent_features_reach_the_predictor(hidden, memory):
 
 
 @pytest.mark.parametrize(
-    ("settings", "n_features"),
+    ("settings", "lambda_p"),
     [
-        ({}, 4),
-        ({"hidden": (8,)}, 8),
-        ({"use_mask": True}, 8),
-        ({"max_columns": 3}, 3),
-        ({"hidden": (16, 6), "max_columns": 50}, 6),
+        ({}, 2.0),
+        ({"use_mask": True}, 2.0),
+        ({"hidden": (100,)}, 70 * (100 / 512) ** 2),
+        ({"hidden": (150,)}, 70 * (128 / 512) ** 2),
+        ({"hidden": (16, 100), "max_columns": 90}, 70 * (90 / 512) ** 2),
     ],
     ids=str,
 )
-def test_by_default_lambda_p_is_scaled_by_the_square_of_the_number_of_features(settings, n_features):
-    """The published value is 70 for 512 features. With more than `max_columns`, subsets of them are used."""
+def test_by_default_lambda_p_is_scaled_by_the_square_of_the_number_of_features(settings, lambda_p):
+    """The published value is 70 for 512 features; with more than `max_columns`, subsets of them are used."""
     values, mask, y = draw(0)
     default, explicit, literal = (
-        fit(StableNet(**settings, **QUICK, lambda_p=lambda_p), values, mask, y)
-        for lambda_p in (None, 70 * (n_features / 512) ** 2, 70.0)
+        fit(StableNet(**settings, **QUICK, lambda_p=each), values, mask, y) for each in (None, lambda_p, 70.0)
     )
     np.testing.assert_array_equal(default.predict(values, mask), explicit.predict(values, mask))
     assert default.effective_share == explicit.effective_share
@@ -107,6 +106,17 @@ def test_the_published_lambda_p_has_no_effect_on_few_columns_and_the_default_dec
         changes[lambda_p] = after / before
     assert 0.3 < shares[None] < 0.98 < 0.99 < shares[70.0] <= 1
     assert changes[None] < 0.9 < 0.97 < changes[70.0]
+
+
+@pytest.mark.parametrize("hidden", [(), (64,)])
+def test_with_a_smaller_lambda_p_the_weights_are_less_equal(hidden):
+    values, mask, y = draw(0, n=2600, d=50, common=0.5)
+    shares = [
+        fit(StableNet(hidden, max_epochs=1, lambda_p=lambda_p), values, mask, y).effective_share
+        for lambda_p in (2.0, 10.0, 70.0, 300.0)
+    ]
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1] - 0.05
 
 
 def test_without_inner_steps_all_rows_are_effective():
@@ -225,7 +235,7 @@ def test_dependence_within_a_group_is_ignored():
     for groups in ((0, 0), (0, 1)):
         data = MaskedData.of(values, mask, task.encode(y), groups=np.array(groups))
         train, valid = data.rows(np.arange(240)), data.rows(np.arange(240, 300))
-        method = StableNet(**QUICK, lambda_p=0.1)
+        method = StableNet(**QUICK, lambda_p=2.0)
         fits[groups] = method.fit(train, valid, task, to_rng(0), NullProgress()).predict(values, mask)
     plain = fit(StableNet(**QUICK | {"inner_steps": 0}), values, mask, y, task).predict(values, mask)
     np.testing.assert_allclose(fits[0, 0], plain, rtol=1e-4, atol=1e-5)

@@ -25,8 +25,6 @@ from stablemiss.training import inner_loop
 
 # PAPER: a `Memory` of kind "blend" averages this many first batches equally, before it uses `alpha`.
 N_AVERAGED_BATCHES = 10
-# With a smaller λ_p, the steps of the weights are smaller in proportion.
-FULL_STEP_LAMBDA_P = 2.0
 
 
 class ChannelDependence:
@@ -191,9 +189,10 @@ class BatchDecorrelator:
         Number of steps per batch. A larger value decorrelates more; the cost is proportional.
     learning_rate : float, default=1.0
         Step size of the first half of the steps; the second half uses a tenth of it. A larger value
-        decorrelates more and is less stable. If λ_p is below 2, steps are smaller by the factor λ_p / 2.
+        decorrelates more and is less stable.
     lambda_p : float, default=70.0
-        Divides the dependence in the objective. A larger value makes the weights more equal.
+        Divides the dependence in the objective. A larger value makes the weights more equal; with a value
+        below 2 the steps can overshoot, so that a single row gets all the weight of its batch.
     q : int, default=2
         Number of random features per column. A larger value detects more kinds of dependence; the cost is
         proportional.
@@ -272,12 +271,10 @@ class BatchDecorrelator:
             drawn = RandomFeatures.draw(width, self.q, self.rng)
             return dependence(normalised, drawn) / self.lambda_p + logits.softmax(dim=0).square().sum()
 
-        # DEVIATION: smaller steps if λ_p is small, because a step on the dependence is proportional to
-        # 1 / λ_p; too large a step gives one row of the batch all the weight.
-        learning_rate = self.learning_rate * min(1.0, self.lambda_p / FULL_STEP_LAMBDA_P)
         # PAPER: a tenth of the learning rate in the second half, which starts without momentum.
         n_second = self.n_steps // 2
-        for lr, n_steps in ((learning_rate, self.n_steps - n_second), (0.1 * learning_rate, n_second)):
+        for factor, n_steps in ((1.0, self.n_steps - n_second), (0.1, n_second)):
+            lr = factor * self.learning_rate
             inner_loop(loss, [logits], partial(torch.optim.SGD, lr=lr, momentum=0.9), n_steps)
         logits = logits.detach()
         self.memory.add(features, logits + log_weight)

@@ -39,6 +39,8 @@ from stablemiss.training import History, Rows, Step, adamw, to_device
 
 # The published λ_p, and the number of features of the network for which it was chosen.
 PUBLISHED_LAMBDA_P, PUBLISHED_FEATURES = 70.0, 512
+# With a smaller λ_p the inner steps of the published size overshoot.
+SMALLEST_LAMBDA_P = 2.0
 
 
 class ImputedMLP(nn.Module):
@@ -132,8 +134,8 @@ class StableNet(Method):
     lambda_p : float or None, default=None
         λ_p, which divides the dependence in the objective of the weights. A larger value makes the weights
         more equal. None scales the published value, 70 for 512 features, by the number of pairs of features:
-        70 · (d / 512)² for d features. Below 2 the inner steps become smaller in proportion, because larger
-        ones gave single rows all the weight; the weights are then nearly those of a λ_p of 2.
+        70 · (d / 512)² for d features, but at least 2. With a smaller value the inner steps can overshoot, so
+        that a single row gets all the weight of its batch.
     q : int, default=2
         Number of random features per column in an inner step. A larger value detects more kinds of dependence
         and gives dependence more weight in the objective; the cost is proportional.
@@ -193,7 +195,7 @@ class StableNet(Method):
     predictor_class: ClassVar[type[Predictor]] = StableNetPredictor
     space: ClassVar[Space] = {
         "hidden": Choice((), (128,), (512,), (128, 128), (512, 512), (128, 128, 128)),
-        "lambda_p": Choice(None, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 70.0, 300.0),
+        "lambda_p": Choice(None, 2.0, 5.0, 10.0, 30.0, 70.0, 300.0),
         "learning_rate": Range(3e-4, 3e-2, log=True),
         "weight_decay": Range(1e-4, 1.0, log=True),
     }
@@ -281,10 +283,12 @@ class StableNet(Method):
         """λ_p for d features."""
         # PAPER: 70 for 512 features.
         # DEVIATION: scaled by the number of pairs, because the dependence is a sum over pairs; with 50
-        # columns and λ_p = 70 the weights stay equal.
+        # columns and λ_p = 70 the weights stay equal. At least 2, because with a smaller value the inner
+        # steps overshoot.
         if self.lambda_p is not None:
             return self.lambda_p
-        return PUBLISHED_LAMBDA_P * (min(d, self.max_columns) / PUBLISHED_FEATURES) ** 2
+        share_of_features = min(d, self.max_columns) / PUBLISHED_FEATURES
+        return max(SMALLEST_LAMBDA_P, PUBLISHED_LAMBDA_P * share_of_features**2)
 
     def _check(self) -> None:
         check_widths(self, "hidden")
