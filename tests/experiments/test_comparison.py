@@ -217,3 +217,10 @@ def test_house_prices_are_compared_with_stablemiss_trained_at_the_test_level():
     comparison = compare(TABLES["table3"], rows, STANDARD)
     assert cell(comparison, "ols", 0.1).gap == 2.0
     assert cell(comparison, "stablemiss", 0.1).gap == 1.0
+
+
+def test_only_the_methods_of_the_budget_are_lines():
+    budget = BUDGETS["as_published"]
+    labels = [line.label for line in compare(TABLES["table1"], [], budget).lines]
+    assert labels == budget.labels(TABLES["table1"])
+    assert {"neumiss", "stablenet", "stablemiss"} <= set(labels) < set(TABLES["table1"].methods)

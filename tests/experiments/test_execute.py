@@ -9,11 +9,12 @@ import torch
 from stablemiss.evaluation import TestSetting
 from stablemiss.experiments import execute as module
 from stablemiss.experiments.budgets import BUDGETS, LABELS, PAPER_GAMMAS, demo_budget
-from stablemiss.experiments.execute import execute
+from stablemiss.experiments.execute import execute, searched_space
+from stablemiss.experiments.problem import draw_problem
 from stablemiss.experiments.reproduce import run_demo
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import demo_table
-from stablemiss.methods import METHODS
+from stablemiss.methods import METHODS, StableMiss
 from stablemiss.missingness import LEVELS
 from stablemiss.results import Record
 from stablemiss.tuning import tune
@@ -98,6 +99,31 @@ def test_a_budget_with_trials_searches_first(monkeypatch):
     # A method without a search space is fitted without a search.
     assert execute(replace(RUN, budget=searching)).failure is None
     assert calls == [2]
+
+
+def test_a_search_gets_the_training_rows_alone(monkeypatch):
+    searching = replace(QUICK, n_rows=300, n_test_rows=300, n_trials=1, is_brief=False)
+    run = replace(RUN, budget=searching, label="boosting")
+    problem = draw_problem(run)
+    searched = []
+
+    def spy(model, X, y, **options):
+        searched.append(np.sort(y))
+        return tune(model, X, y, **options)
+
+    monkeypatch.setattr("stablemiss.tuning.tune", spy)
+    assert execute(run).failure is None
+    np.testing.assert_array_equal(searched[0], np.sort(problem.y[~problem.is_validation]))
+
+
+@pytest.mark.parametrize(
+    ("label", "has_strength"),
+    [("stablemiss", False), ("stablemiss_unweighted", False), ("stablemiss_weighted", True)],
+)
+def test_a_strength_that_has_no_effect_is_not_searched(label, has_strength):
+    space = searched_space(label, StableMiss.space, is_real=False)
+    assert ("strength" in space) == has_strength
+    assert "learning_rate" in space
 
 
 def sorted_targets(task, *parts):

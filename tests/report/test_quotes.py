@@ -180,6 +180,7 @@ def test_every_statistic_quoted_in_the_docs_is_that_of_the_records():
     quotes = read_quotes((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
     values = of(records, "standard")
     assert len(quotes) >= 10
+    assert {name for _, _, name in quotes} - values.keys() == set(), "The records do not determine these."
     wrong = {
         name: (digits, format_like(values[name], digits, unit))
         for digits, unit, name in quotes

@@ -185,7 +185,7 @@ def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Com
                 tuple(column.get(label) for column in cells),
                 tuple(column.get(label) for column in published),
             )
-            for label in table.methods
+            for label in budget.labels(table)
         ),
         references=tuple(errors.reference(column) for column in columns),
         instances=tuple(tuple(errors.shared_instances(column)) for column in columns),
@@ -193,7 +193,7 @@ def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Com
         agreement=tuple(_agreement(*both) for both in zip(cells, published, strict=True)),
         rmse={
             (label, column): errors.by_instance(label, column)
-            for label in table.methods
+            for label in budget.labels(table)
             for column in columns
         },
         failures=tuple(errors.failures(columns)),

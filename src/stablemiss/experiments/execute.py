@@ -19,7 +19,7 @@ from stablemiss.data import Floats
 from stablemiss.estimators import MissingRegressor, OutOfRangeWarning
 from stablemiss.estimators.missing import method_with_params
 from stablemiss.evaluation import fit_and_score
-from stablemiss.experiments.budgets import LABELS, REAL_SETTINGS
+from stablemiss.experiments.budgets import LABELS
 from stablemiss.experiments.problem import Problem, draw_problem
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import OPTIMAL
@@ -30,6 +30,9 @@ from stablemiss.torch_state import torch_threads
 
 # Values of these parameters with which a predictor is linear.
 LINEAR_VALUES: dict[str, Any] = {"hidden": (), "architecture": "linear"}
+# Methods with such a parameter. PAPER: they are linear on synthetic data, networks on real data; NeuMiss may
+# be either on both.
+LINEAR_OR_NOT = {"stablenet": "hidden", "stablemiss": "architecture"}
 
 
 def execute(run: Run, n_threads: int | None = 1, progress: Progress | None = None) -> Record:
@@ -114,10 +117,11 @@ def _model(run: Run, method: Method | None, problem: Problem) -> tuple[Any, dict
         # optuna is an optional dependency.
         from stablemiss.tuning import tune
 
+        is_training = ~problem.is_validation
         tuned = tune(
             model,
-            problem.X,
-            problem.y,
+            problem.X[is_training],
+            problem.y[is_training],
             n_trials=run.budget.n_trials,
             space=space,
             random_state=run.seed,
@@ -156,13 +160,12 @@ def searched_space(label: str, space: Space, is_real: bool) -> Space:
     {}
     """
     name, defining = LABELS[label]
-    # PAPER: predictors are linear on synthetic data, networks on real data; NeuMiss may be either on both.
-    fixed = set() if name == "neumiss" else {*REAL_SETTINGS.get(name, {})}
+    has_strength = "gamma" not in defining and defining.get("decorrelate") != "none"
     searched: Space = {}
     for key, choice in space.items():
-        if key in defining:
+        if key in defining or (key == "strength" and not has_strength):
             continue
-        if key in fixed and isinstance(choice, Choice):
+        if key == LINEAR_OR_NOT.get(name) and isinstance(choice, Choice):
             values = [value for value in choice.values if value != LINEAR_VALUES[key]]
             if is_real and len(values) > 1:
                 searched[key] = Choice(*values)
