@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from stablemiss.checks import MAX_WIDTH, check_choice, check_integer, check_widths, shown
+from stablemiss.datasets import Graph
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,6 +33,7 @@ class Architecture(ABC):
     See Also
     --------
     CNN : Images.
+    GraphTemporal : Sensor networks.
     """
 
     @abstractmethod
@@ -166,8 +168,118 @@ class CNN(Architecture):
         return GeneratedCNN(image, d_out, self.channels, int(self.kernel), rank)
 
 
+@dataclass(frozen=True)
+class GraphTemporal(Architecture):
+    """Network for sensors with missing readings: predicts the next readings of all sensors.
+
+    Graph attention, attention over time and convolutions over time, and back. Windows have shape
+    (n, nodes, times); rows after those of the nodes are inputs that all nodes read, such as the calendar:
+    ``windows.history(calendar=True)``. The target has shape (n, nodes, times to predict), with NaN where
+    nothing was read.
+
+    Parameters
+    ----------
+    graph : Graph or None, default=None
+        Which sensors exchange information, in the order of the rows of a window. None: each sensor is
+        predicted from its own readings and the calendar.
+    channels : int, default=16
+        Channels for each time: a multiple of `heads`. More channels are more flexible, slower and overfit
+        earlier; the number of parameters, 17,000 by default, grows with the square.
+    heads : int, default=4
+        Heads of all attention layers. More heads combine neighbours and times in more ways, each with fewer
+        channels.
+    generate : {"global", "local"}, default="global"
+        How the mask determines the network. "global", the form of the paper: a network φ reads the mask and
+        generates all parameters for each window. "local", ours: windows share the parameters, and φ emits a
+        gain and a bias for each sensor, time and channel, so that the network adapts to the readings missing
+        nearby.
+    rank : int or None, default=8
+        For "global": the parameters vary with the mask in a subspace of this dimension. A higher rank
+        distinguishes masks in more ways, needs more memory and overfits earlier. None, as in the paper, is
+        the most flexible.
+
+    See Also
+    --------
+    SensorWindows : Windows of readings, and the calendar.
+    StableMissRegressor : Its parameter `architecture` accepts this object.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stablemiss import StableMissRegressor
+    >>> from stablemiss.datasets import Graph
+    >>> readings = np.random.default_rng(0).normal(size=(60, 3, 12))
+    >>> readings[:, 1, :4] = np.nan
+    >>> graph = Graph.from_edges(["a", "b", "c"], [("a", "b")])
+    >>> model = StableMissRegressor(GraphTemporal(graph, channels=4), max_epochs=2, random_state=0)
+    >>> model.fit(readings[:, :, :8], readings[:, :, 8:]).predict(readings[:2, :, :8]).shape
+    (2, 3, 4)
+    """
+
+    graph: Graph | None = None
+    channels: int = 16
+    heads: int = 4
+    generate: Generate = "global"
+    rank: int | None = 8
+
+    def __post_init__(self) -> None:
+        if self.graph is not None and not isinstance(self.graph, Graph):
+            raise ValueError(
+                "graph must be a Graph, such as Graph.nearest(coordinates) or Graph.from_edges(names, edges), "
+                f"or None; got {shown(self.graph)}."
+            )
+        check_integer(self, channels=(1, MAX_WIDTH), heads=(1, MAX_WIDTH))
+        if self.channels % self.heads:
+            raise ValueError(
+                f"channels must be a multiple of heads; got channels={self.channels} and heads={self.heads}."
+            )
+        check_choice(self, generate=get_args(Generate))
+        check_integer(self, rank=(1, MAX_WIDTH), unless=None)
+
+    def check(self, shape: Shape, output_shape: Shape) -> None:
+        if len(shape) != 2 or len(output_shape) != 2:
+            raise ValueError(
+                "architecture=GraphTemporal() reads windows of shape (n, nodes, times) and predicts "
+                f"(n, nodes, times to predict), but one row of X has shape {shape} and one row of y "
+                f"{output_shape}. SensorWindows makes such windows of a table of readings."
+            )
+        n_nodes = output_shape[0]
+        if self.graph is not None and self.graph.n_nodes != n_nodes:
+            raise ValueError(
+                f"The graph has {self.graph.n_nodes} nodes, but y has {n_nodes}: its shape must be "
+                "(n, nodes, times to predict), with the nodes in the order of the graph."
+            )
+        if shape[0] < n_nodes:
+            raise ValueError(
+                f"y has {n_nodes} nodes, but X has only {shape[0]} rows per window; its shape must be "
+                "(n, nodes, times), and rows after those of the nodes are inputs that all nodes read."
+            )
+
+    def build(self, shape: Shape, output_shape: Shape) -> nn.Module:
+        # Imported late, because torch takes seconds to import.
+        from stablemiss.networks import GeneratedGraphTemporal, ModulatedGraphTemporal
+
+        self.check(shape, output_shape)
+        edges = () if self.graph is None else tuple(self.graph.edges.ravel().tolist())
+        n_nodes, n_future = output_shape
+        sizes = (*shape, n_future)
+        channels, heads = int(self.channels), int(self.heads)
+        if self.generate == "local":
+            return ModulatedGraphTemporal(sizes, edges, n_nodes, channels, heads)
+        rank = None if self.rank is None else int(self.rank)
+        return GeneratedGraphTemporal(sizes, edges, n_nodes, channels, heads, rank)
+
+    def parameters(self) -> dict[str, Any]:
+        return {**super().parameters(), "graph": None if self.graph is None else self.graph.state()}
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        graph = parameters["graph"]
+        return cls(**{**parameters, "graph": None if graph is None else Graph.from_state(graph)})
+
+
 # Name in model files → class. No other class is built from a file.
-ARCHITECTURES: dict[str, type[Architecture]] = {"CNN": CNN}
+ARCHITECTURES: dict[str, type[Architecture]] = {"CNN": CNN, "GraphTemporal": GraphTemporal}
 
 
 def check_architecture(architecture: object) -> None:

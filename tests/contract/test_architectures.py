@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from stablemiss.architectures import ARCHITECTURES, CNN, Architecture
+from stablemiss.architectures import ARCHITECTURES, CNN, Architecture, GraphTemporal
 from stablemiss.data import MaskedData
+from stablemiss.datasets import Graph
 from stablemiss.methods import Constant, StableMiss
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
@@ -25,11 +26,17 @@ class Case:
     output_shape: tuple[int, ...]
 
 
+# The last node is isolated.
+GRAPH = Graph.from_edges(["a", "b", "c", "d"], [("a", "b"), ("b", "c")])
 CASES = {
     "CNN global": Case(CNN((3, 3, 3), rank=3), (6, 5), (6, 5)),
     "CNN full": Case(CNN((3, 3, 3), rank=None), (6, 5), (6, 5)),
     "CNN local": Case(CNN((3, 3, 3), generate="local"), (6, 5), (6, 5)),
     "CNN channels": Case(CNN((3, 3, 3), kernel=5, generate="local"), (2, 6, 5), (3, 6, 5)),
+    "GraphTemporal global": Case(GraphTemporal(GRAPH, 4, 2, rank=3), (4, 6), (4, 3)),
+    "GraphTemporal full": Case(GraphTemporal(GRAPH, 4, 2, rank=None), (4, 5), (4, 3)),
+    "GraphTemporal local": Case(GraphTemporal(GRAPH, 4, 2, generate="local"), (4, 6), (4, 6)),
+    "GraphTemporal calendar": Case(GraphTemporal(None, 4, 2, generate="local"), (5, 6), (3, 4)),
 }
 
 

@@ -20,7 +20,13 @@ from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
-from stablemiss.networks import GeneratedCNN, GeneratedMLP, ModulatedCNN
+from stablemiss.networks import (
+    GeneratedCNN,
+    GeneratedGraphTemporal,
+    GeneratedMLP,
+    ModulatedCNN,
+    ModulatedGraphTemporal,
+)
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.stored import check_stored
@@ -45,7 +51,14 @@ class HypernetworkPredictor(NetworkPredictor):
     network_class = GeneratedMLP
     # Name in model files → class. No other class is built from a file.
     network_classes: ClassVar[Mapping[str, type[nn.Module]]] = {
-        network.__name__: network for network in (GeneratedMLP, GeneratedCNN, ModulatedCNN)
+        network.__name__: network
+        for network in (
+            GeneratedMLP,
+            GeneratedCNN,
+            ModulatedCNN,
+            GeneratedGraphTemporal,
+            ModulatedGraphTemporal,
+        )
     }
 
     def __init__(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
-from stablemiss.checks import check_integer, shown
+from stablemiss.checks import check_bool, check_integer, shown
 from stablemiss.data import Floats, to_numbers, to_table
 from stablemiss.datasets.times import HOURS_OF_WEEK, Times, hour_of_week, time_step, to_times, week_number
 
@@ -133,7 +133,7 @@ class SensorWindows:
         """
         return week_number(self.times[self.starts])
 
-    def history(self, rows: Rows = None) -> NDArray[np.floating]:
+    def history(self, rows: Rows = None, calendar: bool = False) -> NDArray[np.floating]:
         """Readings to predict from, (n, n_nodes, n_past), the last one most recent; NaN = missing.
 
         Parameters
@@ -141,8 +141,23 @@ class SensorWindows:
         rows : slice, positions or booleans, default=None
             Windows to return. None returns all of them. The result is a read-only view if the windows are
             evenly spaced, and a copy otherwise.
+        calendar : bool, default=False
+            Whether to append the features of `calendar` as 19 further rows, constant over time, to a copy:
+            (n, n_nodes + 19, n_past). ``architecture=GraphTemporal()`` shows them to all nodes.
+
+        Examples
+        --------
+        >>> hours = np.datetime64("2024-01-01T00") + np.arange(24)
+        >>> windows = SensorWindows.of(np.zeros((24, 3)), hours, past=8, future=8)
+        >>> windows.history(calendar=True).shape
+        (9, 22, 8)
         """
-        return _gather(self.inputs, self._select(rows), self.n_past)
+        check_bool({"calendar": calendar}, "calendar")
+        readings = _gather(self.inputs, self._select(rows), self.n_past)
+        if not calendar:
+            return readings
+        features = self.calendar(rows).astype(readings.dtype)[:, :, None]
+        return np.concatenate([readings, np.repeat(features, self.n_past, axis=2)], axis=1)
 
     def future(self, rows: Rows = None) -> NDArray[np.floating]:
         """Readings to predict, (n, n_nodes, n_future), the first one next; NaN = missing.
@@ -293,6 +308,30 @@ class SensorWindows:
             np.divide(total, count, out=mean, where=count > 0)
         return mean
 
+    def deseasonalised(self, mean: ArrayLike) -> SensorWindows:
+        """Return the same windows with readings relative to the means by hour of the week.
+
+        A method then predicts by how much readings will differ from the usual; add `seasonal` to its
+        predictions.
+
+        Parameters
+        ----------
+        mean : (168, n_nodes)
+            Result of `hour_of_week_mean` of the training windows.
+
+        Examples
+        --------
+        >>> times = np.datetime64("2024-01-01T00") + np.arange(24 * 21)
+        >>> windows = SensorWindows.of(5.0 + hour_of_week(times)[:, None], times)
+        >>> float(abs(windows.deseasonalised(windows.hour_of_week_mean()).future()).max())
+        0.0
+        """
+        usual = self._check_mean(mean)[hour_of_week(self.times)]
+        values = self.values - usual
+        return replace(
+            self, values=values, inputs=values if self.inputs is self.values else self.inputs - usual
+        )
+
     def seasonal(self, mean: ArrayLike, rows: Rows = None) -> Floats:
         """The means by hour of the week at the times to predict, (n, n_nodes, n_future): a simple prediction.
 
@@ -311,15 +350,20 @@ class SensorWindows:
         >>> bool((prediction == windows.future()).all())
         True
         """
+        table = self._check_mean(mean)
+        first = self._select(rows) + self.n_past
+        hours = hour_of_week(self.times)[first[:, None] + np.arange(self.n_future)]
+        return table[hours].transpose(0, 2, 1)
+
+    def _check_mean(self, mean: ArrayLike) -> Floats:
+        """Means by hour of the week as an array (168, n_nodes)."""
         table = to_numbers("mean", mean)
         if table.shape != (HOURS_OF_WEEK, self.n_nodes):
             raise ValueError(
                 f"mean must have the shape ({HOURS_OF_WEEK}, {self.n_nodes}); got {table.shape}. Use "
                 "hour_of_week_mean of windows with the same nodes."
             )
-        first = self._select(rows) + self.n_past
-        hours = hour_of_week(self.times)[first[:, None] + np.arange(self.n_future)]
-        return table[hours].transpose(0, 2, 1)
+        return table
 
     def _select(self, rows: Rows) -> NDArray[np.int64]:
         """Starts of the selected windows."""

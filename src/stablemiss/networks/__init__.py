@@ -1,6 +1,7 @@
 """Network modules shared by several methods, without losses and optimisers."""
 
 from stablemiss.networks.cnn import GeneratedCNN, ModulatedCNN
+from stablemiss.networks.graph_temporal import GeneratedGraphTemporal, ModulatedGraphTemporal
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
 from stablemiss.networks.latent import (
     draw_target_mask,
@@ -15,8 +16,10 @@ from stablemiss.networks.mlp import MLP
 __all__ = [
     "MLP",
     "GeneratedCNN",
+    "GeneratedGraphTemporal",
     "GeneratedMLP",
     "ModulatedCNN",
+    "ModulatedGraphTemporal",
     "ParameterGenerator",
     "draw_target_mask",
     "fixed_draws",

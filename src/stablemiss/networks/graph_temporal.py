@@ -1,0 +1,531 @@
+"""g(values; φ(mask)) for sensor networks: graph attention, attention over time and convolutions over time.
+
+`GeneratedGraphTemporal` is the form of the paper, in which φ generates all parameters of g for each window.
+`ModulatedGraphTemporal` is ours: all windows share the parameters of g, and φ adapts their effect at each node
+and time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import layer_norm, leaky_relu, pad, scaled_dot_product_attention
+
+from stablemiss.networks.hyper import INITIAL_MASK_SCALE, ParameterGenerator
+
+# Numbers that a chunk of rows may need at a time, 0.3 GB in double precision.
+MAX_CHUNK_ELEMENTS = 2**25
+# Channels and heads of φ, and units of its hidden layer.
+MASK_CHANNELS, MASK_HEADS, MASK_HIDDEN = 8, 2, 64
+# Initial parameters of the layers that add to the output, relative to He initialisation. Initial outputs are
+# then near zero, the mean, but gradients reach all layers in the first step.
+INITIAL_OUTPUT_SCALE = 0.01
+OUTPUT_LAYERS = ("gat_out", "self_out", "last")
+# Slope of the leaky ReLU of graph attention below zero, as in the paper that introduced it.
+ATTENTION_SLOPE = 0.2
+
+# Gain and bias of the activations at one place of g, (n, nodes, times, channels) each.
+Modulation = dict[str, tuple[Tensor, Tensor]]
+
+
+class _Layer(NamedTuple):
+    """A linear layer of g. Its parameters are a matrix (d_in + 1, d_out), whose first row is the bias."""
+
+    name: str
+    d_in: int
+    d_out: int
+
+
+class Place(NamedTuple):
+    """Where g can be modulated: the number of halvings of time, and the channels."""
+
+    name: str
+    level: int
+    channels: int
+
+
+class Edges(NamedTuple):
+    """Sources and targets of the edges of a graph, (n_edges,) each, with an edge from each node to itself."""
+
+    source: Tensor
+    target: Tensor
+
+
+class GraphTemporalG:
+    """g: a graph attention layer, attention over time and convolutions over time, and back.
+
+    The convolutions halve the number of times twice and restore it, with additive skips. Beside each graph
+    attention layer, a linear layer reads the node itself, because the history of a node is more informative
+    than those of its neighbours; a last linear layer connects the history with the output. It holds no
+    parameters; they are arguments of `forward`.
+
+    Parameters
+    ----------
+    n_past, n_future : int
+        Times to predict from, and to predict.
+    d_context : int
+        Inputs that all nodes read, such as the calendar; may be 0.
+    channels : int
+        Channels of each time; twice and four times as many after one and two halvings. A multiple of
+        `heads`.
+    heads : int
+        Heads of all attention layers.
+    """
+
+    def __init__(self, n_past: int, n_future: int, d_context: int, channels: int, heads: int):
+        self.n_past, self.n_future, self.d_context = n_past, n_future, d_context
+        self.channels, self.heads = channels, heads
+        c, wide = channels, channels * n_past
+        self.layers = [
+            _Layer("gat_in", n_past, wide),
+            _Layer("gat_in.scores", 2 * c // heads * n_past - 1, heads),
+            _Layer("self_in", n_past, wide),
+            *([_Layer("context", d_context, c)] if d_context else []),
+            _Layer("attention_in", c, 3 * c),
+            _Layer("attention_in.out", c, c),
+            _Layer("down_1", 3 * c, 2 * c),
+            _Layer("down_2", 6 * c, 4 * c),
+            # The parameters up to here are those of `encode`.
+            _Layer("up_1", 12 * c, 2 * c),
+            _Layer("up_2", 6 * c, c),
+            _Layer("attention_out", c, 3 * c),
+            _Layer("attention_out.out", c, c),
+            _Layer("gat_out", wide, heads * n_future),
+            _Layer("gat_out.scores", 2 * n_future - 1, heads),
+            _Layer("self_out", wide, n_future),
+            _Layer("last", n_past, n_future),
+        ]
+        self.places = [
+            Place("in", 0, c),
+            Place("down_1", 1, 2 * c),
+            Place("down_2", 2, 4 * c),
+            Place("up_1", 1, 2 * c),
+            Place("up_2", 0, c),
+            Place("last", 0, 1),
+        ]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of parameters of each layer."""
+        return [(layer.d_in + 1) * layer.d_out for layer in self.layers]
+
+    def encoder_only(self) -> GraphTemporalG:
+        """The same with the layers of `encode` alone."""
+        encoder = GraphTemporalG(self.n_past, self.n_future, self.d_context, self.channels, self.heads)
+        names = [layer.name for layer in encoder.layers]
+        encoder.layers = encoder.layers[: names.index("up_1")]
+        return encoder
+
+    def init_parameters(self) -> Tensor:
+        """Initial parameters (sum of sizes,): He initialisation, smaller in the output layers; no biases."""
+        parts = []
+        for layer in self.layers:
+            matrix = torch.randn(layer.d_in + 1, layer.d_out) * self.initial_scale(layer)
+            if not layer.name.endswith(".scores"):
+                matrix[0] = 0.0
+            parts.append(matrix.flatten())
+        return torch.cat(parts)
+
+    def initial_scale(self, layer: _Layer) -> float:
+        """Standard deviation of the initial parameters of a layer, which keeps the size of activations."""
+        scale = math.sqrt(1 / (layer.d_in + 1) if "." in layer.name else 2 / layer.d_in)
+        return scale * (INITIAL_OUTPUT_SCALE if layer.name in OUTPUT_LAYERS else 1.0)
+
+    def encode(
+        self, history: Tensor, context: Tensor, parameters: Tensor, edges: Edges, embedding: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Activations with all times, half and a quarter of them, without modulation.
+
+        Parameters are those of `forward`.
+        """
+        matrices = self._matrices(parameters)
+        tokens = self._tokens(history, context, matrices, edges, embedding).relu()
+        tokens = self._attend(tokens, matrices, "attention_in")
+        half = _convolve(tokens, matrices["down_1"], 2).relu()
+        return tokens, half, _convolve(half, matrices["down_2"], 2).relu()
+
+    def forward(
+        self,
+        history: Tensor,
+        context: Tensor,
+        parameters: Tensor,
+        edges: Edges,
+        embedding: Tensor,
+        modulation: Modulation | None = None,
+    ) -> Tensor:
+        """Apply g.
+
+        Parameters
+        ----------
+        history : (n, n_nodes, n_past)
+            Zero where missing.
+        context : (n, d_context)
+        parameters : (sum of sizes,) or (n, sum of sizes)
+            Parameters of all windows, or of each window.
+        edges : Edges
+        embedding : (n_nodes, channels)
+            Learnt features of the nodes.
+        modulation : dict, default=None
+            Place → gain and bias.
+
+        Returns
+        -------
+        (n, n_nodes, n_future)
+        """
+        matrices = self._matrices(parameters)
+
+        def modulate(place: str, activations: Tensor) -> Tensor:
+            if modulation is None:
+                return activations
+            gain, bias = modulation[place]
+            return torch.addcmul(bias, gain, activations)
+
+        tokens = modulate("in", self._tokens(history, context, matrices, edges, embedding)).relu()
+        tokens = self._attend(tokens, matrices, "attention_in")
+        half = modulate("down_1", _convolve(tokens, matrices["down_1"], 2)).relu()
+        quarter = modulate("down_2", _convolve(half, matrices["down_2"], 2)).relu()
+        back = modulate("up_1", _convolve(_repeat(quarter, half.shape[2]), matrices["up_1"]))
+        half = (half + back).relu()
+        back = modulate("up_2", _convolve(_repeat(half, tokens.shape[2]), matrices["up_2"]))
+        tokens = self._attend((tokens + back).relu(), matrices, "attention_out")
+        features = tokens.flatten(2)
+        neighbours = _graph_attention(features, matrices["gat_out"], matrices["gat_out.scores"], edges)
+        lags = modulate("last", history.unsqueeze(3)).squeeze(3)
+        return (
+            neighbours.mean(dim=2) + _linear(features, matrices["self_out"]) + _linear(lags, matrices["last"])
+        )
+
+    def _matrices(self, parameters: Tensor) -> dict[str, Tensor]:
+        """Layer → matrix (d_in + 1, d_out) of all windows, or (n, d_in + 1, d_out) of each window."""
+        flat = parameters.split(self.sizes, dim=-1)
+        return {
+            layer.name: part.unflatten(-1, (layer.d_in + 1, layer.d_out))
+            for layer, part in zip(self.layers, flat, strict=True)
+        }
+
+    def _tokens(
+        self, history: Tensor, context: Tensor, matrices: dict[str, Tensor], edges: Edges, embedding: Tensor
+    ) -> Tensor:
+        """Features of each node and time, (n, n_nodes, n_past, channels)."""
+        # PAPER: a graph attention layer, attention over time, convolutions.
+        # DEVIATION: graph attention reads all times of a node at once, because per time it costs eight times
+        # as much.
+        neighbours = _graph_attention(history, matrices["gat_in"], matrices["gat_in.scores"], edges)
+        own = _linear(history, matrices["self_in"]).unflatten(2, (self.channels, self.n_past))
+        tokens = (neighbours.flatten(2).unflatten(2, (self.channels, self.n_past)) + own).transpose(2, 3)
+        # DEVIATION: calendar and learnt features of the nodes, because the course of a day differs between
+        # nodes; the paper's network reads the history alone.
+        if self.d_context:
+            tokens = tokens + _linear(context[:, None, :], matrices["context"])[:, None]
+        return tokens + embedding[:, None, :]
+
+    def _attend(self, tokens: Tensor, matrices: dict[str, Tensor], name: str) -> Tensor:
+        """Multi-head self-attention over the times of each node, added to the tokens."""
+        normalised = layer_norm(tokens, tokens.shape[-1:])
+        projected = _linear(normalised, matrices[name]).flatten(0, 1).unflatten(2, (3, self.heads, -1))
+        query, key, value = projected.permute(2, 0, 3, 1, 4).unbind(0)
+        attended = scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        return tokens + _linear(attended.unflatten(0, tokens.shape[:2]), matrices[f"{name}.out"])
+
+
+def _linear(inputs: Tensor, matrix: Tensor) -> Tensor:
+    """Linear layer on the last axis of inputs (n, …, d_in); the first row of its matrix is the bias."""
+    flat = inputs.flatten(1, -2)
+    if matrix.ndim == 2:
+        output = torch.nn.functional.linear(flat, matrix[1:].T, matrix[0])
+    else:
+        output = torch.baddbmm(matrix[:, :1], flat, matrix[:, 1:])
+    return output.unflatten(1, inputs.shape[1:-1])
+
+
+def _convolve(tokens: Tensor, matrix: Tensor, stride: int = 1) -> Tensor:
+    """Convolution of width 3 over the times of tokens (n, nodes, times, channels)."""
+    padded = pad(tokens, (0, 0, 1, 1))
+    n_times = tokens.shape[2]
+    shifted = [padded[:, :, shift : shift + n_times : stride] for shift in range(3)]
+    return _linear(torch.cat(shifted, dim=3), matrix)
+
+
+def _repeat(tokens: Tensor, n_times: int) -> Tensor:
+    """Every time twice, cut to `n_times`."""
+    return tokens.repeat_interleave(2, dim=2)[:, :, :n_times]
+
+
+def _graph_attention(inputs: Tensor, matrix: Tensor, scores: Tensor, edges: Edges) -> Tensor:
+    """Graph attention (Veličković et al. 2018): means over the sources of each node's edges.
+
+    Parameters
+    ----------
+    inputs : (n, n_nodes, d_in)
+    matrix : (d_in + 1, heads · d) or (n, d_in + 1, heads · d)
+    scores : (2 d, heads) or (n, 2 d, heads)
+        Vectors whose products with the features of target and source give the score of an edge.
+    edges : Edges
+        With an edge from each node to itself.
+
+    Returns
+    -------
+    (n, n_nodes, heads, d)
+    """
+    heads = scores.shape[-1]
+    features = _linear(inputs, matrix).unflatten(2, (heads, -1))
+    of_target, of_source = scores.unflatten(-2, (2, -1)).movedim(-3, 0).transpose(-1, -2)
+    equation = "bvhd,hd->vbh" if scores.ndim == 2 else "bvhd,bhd->vbh"
+    score = leaky_relu(
+        torch.einsum(equation, features, of_target)[edges.target]
+        + torch.einsum(equation, features, of_source)[edges.source],
+        ATTENTION_SLOPE,
+    )
+    n_nodes = inputs.shape[1]
+    index = edges.target[:, None, None].expand_as(score)
+    largest = score.new_zeros(n_nodes, *score.shape[1:]).scatter_reduce(
+        0, index, score.detach(), "amax", include_self=False
+    )
+    weight = (score - largest[edges.target]).exp()
+    total = weight.new_zeros(n_nodes, *weight.shape[1:]).index_add(0, edges.target, weight)
+    # Nodes come first, so that the features of a node in all windows are moved in one piece.
+    sums = _WeightedSums.apply(features.transpose(0, 1).contiguous(), weight, edges)
+    return (sums / total[..., None]).transpose(0, 1)
+
+
+class _WeightedSums(torch.autograd.Function):
+    """Sums of features over the edges that end at each node; the features of edges are not stored."""
+
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, weight: Tensor, edges: Edges) -> Tensor:
+        ctx.save_for_backward(features, weight)
+        ctx.edges = edges
+        return torch.zeros_like(features).index_add_(
+            0, edges.target, features[edges.source] * weight[..., None]
+        )
+
+    @staticmethod
+    def backward(ctx: Any, *grad_output: Tensor) -> tuple[Tensor, Tensor, None]:
+        features, weight = ctx.saved_tensors
+        at_target = grad_output[0][ctx.edges.target]
+        weight_gradient = (at_target * features[ctx.edges.source]).sum(dim=-1)
+        feature_gradient = torch.zeros_like(features).index_add_(
+            0, ctx.edges.source, at_target.mul_(weight[..., None])
+        )
+        return feature_gradient, weight_gradient, None
+
+
+class _SensorNetwork(nn.Module):
+    """What both networks share: shapes, graph, configuration, and the flat interface of all networks.
+
+    Parameters
+    ----------
+    shape : (int, int, int)
+        Rows and times of a window, and times to predict. Rows of a window after those of the nodes are
+        context.
+    edges : sequence of int
+        Source and target of each edge in turn, without edges from a node to itself.
+    n_nodes : int
+    channels, heads : int
+        As in `GraphTemporalG`.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int, int], edges: Sequence[int], n_nodes: int, channels: int, heads: int
+    ):
+        super().__init__()
+        n_rows, self.n_past, self.n_future = shape
+        self.n_nodes, self.n_rows = n_nodes, n_rows
+        self.config: dict[str, Any] = {
+            "shape": tuple(shape),
+            "edges": tuple(edges),
+            "n_nodes": n_nodes,
+            "channels": channels,
+            "heads": heads,
+        }
+        if not 1 <= n_nodes <= n_rows or not all(0 <= node < n_nodes for node in edges):
+            raise ValueError("Edges must refer to nodes, which are rows of a window.")
+        pairs = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2)
+        loops = torch.arange(n_nodes)
+        # Part of the configuration, therefore not stored again.
+        self.register_buffer("source", torch.cat([pairs[:, 0], loops]), persistent=False)
+        self.register_buffer("target", torch.cat([pairs[:, 1], loops]), persistent=False)
+        self.d_context = (n_rows - n_nodes) * self.n_past
+        self.g = GraphTemporalG(self.n_past, self.n_future, self.d_context, channels, heads)
+        # A vector, as generated parameters are, so that weight decay does not act on it.
+        self.embedding = nn.Parameter(0.1 * torch.randn(n_nodes * channels))
+        # φ: the layers of g up to the convolutions, on the mask.
+        self.phi_body = GraphTemporalG(
+            self.n_past, 1, self.d_context, MASK_CHANNELS, MASK_HEADS
+        ).encoder_only()
+        self.parameters_of_phi = nn.Parameter(self.phi_body.init_parameters())
+        self.phi_embedding = nn.Parameter(0.1 * torch.randn(n_nodes * MASK_CHANNELS))
+
+    @property
+    def edges(self) -> Edges:
+        return Edges(self.get_buffer("source"), self.get_buffer("target"))
+
+    @property
+    def operations_per_row(self) -> int:
+        """Multiplications of the largest layer of g for one window."""
+        return 24 * self.g.channels**2 * self.n_nodes * self.n_past
+
+    @property
+    def rows_at_once(self) -> int:
+        """Number of windows whose activations fit into memory at a time."""
+        per_time = 2 * len(self.edges.source) + 12 * self.n_nodes
+        return max(1, MAX_CHUNK_ELEMENTS // (per_time * self.n_past * self.g.channels))
+
+    def forward(self, values: Tensor, mask: Tensor) -> Tensor:
+        if not len(values):
+            return values.new_zeros(0, self.n_nodes * self.n_future)
+        mask = mask.unflatten(1, (self.n_rows, self.n_past))
+        # PAPER: g reads x ⊙ m, so that the entries of missing values have no influence.
+        values = values.unflatten(1, (self.n_rows, self.n_past)) * mask
+        history, context = self._split(values)
+        # Inputs of any unit: the calendar shares a scale with the readings.
+        context = layer_norm(context, context.shape[1:]) if self.d_context else context
+        return self._predict(history, context, *self._split(mask)).flatten(1)
+
+    def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows of nodes (n, n_nodes, n_past), and context (n, d_context)."""
+        return rows[:, : self.n_nodes], rows[:, self.n_nodes :].flatten(1)
+
+    def _encode_mask(self, mask: Tensor, context_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Features of the mask with all times, half and a quarter of them."""
+        embedding = self.phi_embedding.unflatten(0, (self.n_nodes, MASK_CHANNELS))
+        return self.phi_body.encode(mask, context_mask, self.parameters_of_phi, self.edges, embedding)
+
+    def _apply_g(
+        self, history: Tensor, context: Tensor, parameters: Tensor, modulation: Modulation | None = None
+    ) -> Tensor:
+        embedding = self.embedding.unflatten(0, (self.n_nodes, self.g.channels))
+        return self.g.forward(history, context, parameters, self.edges, embedding, modulation)
+
+    def _predict(self, history: Tensor, context: Tensor, mask: Tensor, context_mask: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class GeneratedGraphTemporal(_SensorNetwork):
+    """g(values; φ(mask)) for sensor networks, where φ generates all parameters of g for each window.
+
+    φ consists of the layers of g up to the convolutions, applied to the mask, averaged over nodes, and an
+    MLP. Initial outputs are near zero, the mean of a standardised target.
+
+    Parameters
+    ----------
+    shape : (int, int, int)
+        Rows and times of a window, and times to predict. Rows after those of the nodes are inputs that all
+        nodes read, such as the calendar.
+    edges : sequence of int
+        Source and target of each edge in turn, without edges from a node to itself.
+    n_nodes : int
+        Number of sensors.
+    channels : int, default=16
+        Channels of g for each time. More channels are more flexible; time and number of parameters grow with
+        the square.
+    heads : int, default=4
+        Heads of attention, a divisor of `channels`.
+    rank : int, default=8
+        The parameters of g vary with the mask in a subspace of this dimension. A higher rank distinguishes
+        masks in more ways; memory grows in proportion. None is the most flexible.
+
+    Shape
+    -----
+    values (n, rows · n_past), zero where missing; mask (n, rows · n_past), 1 = observed
+    → outputs (n, n_nodes · n_future)
+
+    See Also
+    --------
+    ModulatedGraphTemporal : Shared parameters, whose effect depends on the mask nearby.
+
+    Examples
+    --------
+    >>> network = GeneratedGraphTemporal((3, 8, 4), edges=[0, 1], n_nodes=3, channels=4, heads=2)
+    >>> network(torch.zeros(5, 24), torch.ones(5, 24)).shape
+    torch.Size([5, 12])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        edges: Sequence[int],
+        n_nodes: int,
+        channels: int = 16,
+        heads: int = 4,
+        rank: int | None = 8,
+    ):
+        super().__init__(shape, edges, n_nodes, channels, heads)
+        self.config["rank"] = rank
+        # DEVIATION: a low rank, because the last layer of φ would have by far the most weights. `rank=None`
+        # is the paper's form.
+        n_quarter = math.ceil(math.ceil(self.n_past / 2) / 2)
+        d_features = 4 * MASK_CHANNELS * n_quarter
+        self.phi = ParameterGenerator(d_features, self.g.init_parameters(), [MASK_HIDDEN], rank)
+        last = self.phi.expand or self.phi.code.last
+        # Differences between masks in proportion to the parameters: matrices with many inputs are small.
+        with torch.no_grad():
+            for rows, layer in zip(last.weight.split(self.g.sizes), self.g.layers, strict=True):
+                rows.mul_(self.g.initial_scale(layer))
+
+    def _predict(self, history: Tensor, context: Tensor, mask: Tensor, context_mask: Tensor) -> Tensor:
+        features = self._encode_mask(mask, context_mask)[-1].mean(dim=1).flatten(1)
+        return self._apply_g(history, context, self.phi(features))
+
+
+class ModulatedGraphTemporal(_SensorNetwork):
+    """A network for sensors whose activations are scaled and shifted according to the mask nearby.
+
+    All windows share the parameters of g. φ, the layers of g up to the convolutions applied to the mask,
+    emits a gain and a bias for each node, time and channel of the layers of g. This is our form. Which
+    readings to rely on depends on those missing at a node and its neighbours, not in the whole network.
+    Initial outputs are near zero, the mean of a standardised target.
+
+    Parameters
+    ----------
+    shape, edges, n_nodes, channels, heads
+        As in `GeneratedGraphTemporal`.
+
+    Shape
+    -----
+    values (n, rows · n_past), zero where missing; mask (n, rows · n_past), 1 = observed
+    → outputs (n, n_nodes · n_future)
+
+    See Also
+    --------
+    GeneratedGraphTemporal : The form of the paper.
+
+    Examples
+    --------
+    >>> network = ModulatedGraphTemporal((3, 8, 4), edges=[0, 1], n_nodes=3, channels=4, heads=2)
+    >>> network(torch.zeros(5, 24), torch.ones(5, 24)).shape
+    torch.Size([5, 12])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        edges: Sequence[int],
+        n_nodes: int,
+        channels: int = 16,
+        heads: int = 4,
+    ):
+        super().__init__(shape, edges, n_nodes, channels, heads)
+        self.parameters_of_g = nn.Parameter(self.g.init_parameters())
+        # DEVIATION: φ emits gains and biases of each node and time instead of all parameters, because
+        # parameters that are the same for a whole window cannot differ between sensors that work and fail.
+        emitters = []
+        for place in self.g.places:
+            emitter = nn.Linear(MASK_CHANNELS * 2**place.level, 2 * place.channels)
+            with torch.no_grad():
+                emitter.weight.mul_(INITIAL_MASK_SCALE)
+                emitter.bias.zero_()
+            emitters.append(emitter)
+        self.emitters = nn.ModuleList(emitters)
+
+    def _predict(self, history: Tensor, context: Tensor, mask: Tensor, context_mask: Tensor) -> Tensor:
+        levels = self._encode_mask(mask, context_mask)
+        modulation = {}
+        for place, emitter in zip(self.g.places, self.emitters, strict=True):
+            gain, bias = emitter(levels[place.level]).chunk(2, dim=3)
+            modulation[place.name] = (1 + gain, bias)
+        return self._apply_g(history, context, self.parameters_of_g, modulation)
