@@ -225,7 +225,7 @@ class GraphTemporal(Architecture):
     def __post_init__(self) -> None:
         if self.graph is not None and not isinstance(self.graph, Graph):
             raise ValueError(
-                "graph must be a Graph, such as Graph.nearest(coordinates) or Graph.from_edges(names, edges), "
+                "graph must be a Graph, made by Graph.nearest(coordinates) or Graph.from_edges(names, edges) "
                 f"or None; got {shown(self.graph)}."
             )
         check_integer(self, channels=(1, MAX_WIDTH), heads=(1, MAX_WIDTH))
@@ -262,7 +262,7 @@ class GraphTemporal(Architecture):
         self.check(shape, output_shape)
         edges = () if self.graph is None else tuple(self.graph.edges.ravel().tolist())
         n_nodes, n_future = output_shape
-        sizes = (*shape, n_future)
+        sizes = (shape[0], shape[1], n_future)
         channels, heads = int(self.channels), int(self.heads)
         if self.generate == "local":
             return ModulatedGraphTemporal(sizes, edges, n_nodes, channels, heads)

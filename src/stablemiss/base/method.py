@@ -86,6 +86,9 @@ class Method(BaseEstimator, ABC):
 
     name: ClassVar[str]
     predictor_class: ClassVar[type[Predictor]]
+    # Whether rows and targets may be arrays, of which each cell is then a column. Such a method ignores the
+    # target cells that `MaskedData.target_mask` marks as not observed.
+    reads_arrays: ClassVar[bool] = False
     # Search space for tuning; empty by default.
     space: ClassVar[Space] = {}
     # Hyper-parameters of a small model that is fitted quickly, for first experiments and for tests.
@@ -104,8 +107,7 @@ class Method(BaseEstimator, ABC):
     def check_shapes(self, shape: tuple[int, ...], output_shape: tuple[int, ...]) -> None:
         """Raise ValueError, which says what to do, unless the method accepts data of these shapes.
 
-        A method that accepts targets that are arrays must ignore the cells that `MaskedData.target_mask`
-        marks as not observed. Unless overridden, a method reads tables.
+        Unless overridden, a method reads tables, and arrays if `reads_arrays`.
 
         Parameters
         ----------
@@ -114,7 +116,7 @@ class Method(BaseEstimator, ABC):
         output_shape : tuple of int
             Shape of the outputs of one row, `Task.output_shape`.
         """
-        if len(shape) > 1 or len(output_shape) > 1:
+        if not self.reads_arrays and (len(shape) > 1 or len(output_shape) > 1):
             raise ValueError(
                 f"{type(self).__name__} reads tables, but one row of X has shape {shape}. {ARRAY_ADVICE}"
             )

@@ -1,8 +1,8 @@
 """g(values; φ(mask)) for sensor networks: graph attention, attention over time and convolutions over time.
 
 `GeneratedGraphTemporal` is the form of the paper, in which φ generates all parameters of g for each window.
-`ModulatedGraphTemporal` is ours: all windows share the parameters of g, and φ adapts their effect at each node
-and time.
+`ModulatedGraphTemporal` is ours: all windows share the parameters of g, and φ adapts their effect at each
+node and time.
 """
 
 from __future__ import annotations
