@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 Shape = tuple[int, ...]
-# How the mask determines the predictor: all parameters of a row, or gains and biases of each place.
-Generate = Literal["global", "local"]
+# How the mask determines the predictor: φ generates all parameters of a row, or gains and biases of each
+# place; without φ, the mask is a further input, or is not read at all.
+Generate = Literal["global", "local", "input", "none"]
+# Partial convolutions, for images only.
+GenerateCNN = Literal["global", "local", "input", "none", "partial"]
 # Widest kernel of a convolution.
 MAX_KERNEL = 13
 # Most channels of a photograph: red, green, blue and opacity.
@@ -87,12 +90,14 @@ class CNN(Architecture):
     kernel : int, default=3
         Width of the convolutions: an odd number from 3 to 13. Wider kernels bridge larger gaps; time and
         number of parameters grow with the square.
-    generate : {"global", "local"}, default="global"
+    generate : {"global", "local", "input", "none", "partial"}, default="global"
         How the mask determines the network. "global", the form of the paper: a network φ reads the mask and
         generates all parameters for each image. "local", ours: images share the parameters, and φ emits a
         gain and a bias for each channel and place, so that the network adapts to the missing pixels around a
         place. It has far fewer parameters; in a first, brief comparison on handwritten digits (one seed) it
-        was more accurate.
+        was more accurate. Without φ, for comparison: "input" reads the mask as further channels, "none" does
+        not read it, and "partial" divides each convolution by the share of observed pixels (partial
+        convolutions).
     rank : int or None, default=16
         For "global": the parameters vary with the mask in a subspace of this dimension. A higher rank
         distinguishes masks in more ways, needs more memory and overfits earlier. None, as in the paper, is
@@ -115,7 +120,7 @@ class CNN(Architecture):
 
     channels: tuple[int, int, int] = (16, 32, 64)
     kernel: int = 3
-    generate: Generate = "global"
+    generate: GenerateCNN = "global"
     rank: int | None = 16
 
     def __post_init__(self) -> None:
@@ -130,7 +135,7 @@ class CNN(Architecture):
         check_integer(self, kernel=(3, MAX_KERNEL))
         if self.kernel % 2 == 0:
             raise ValueError(f"kernel must be an odd number from 3 to {MAX_KERNEL}; got {self.kernel}.")
-        check_choice(self, generate=get_args(Generate))
+        check_choice(self, generate=get_args(GenerateCNN))
         check_integer(self, rank=(1, MAX_WIDTH), unless=None)
 
     def check(self, shape: Shape, output_shape: Shape) -> None:
@@ -156,14 +161,17 @@ class CNN(Architecture):
 
     def build(self, shape: Shape, output_shape: Shape) -> nn.Module:
         # Imported late, because torch takes seconds to import.
-        from stablemiss.networks import GeneratedCNN, ModulatedCNN
+        from stablemiss.networks import GeneratedCNN, ModulatedCNN, PartialCNN, SharedCNN
 
         self.check(shape, output_shape)
         height, width = shape[-2:]
         image = (shape[0] if len(shape) == 3 else 1, height, width)
         d_out = output_shape[0] if len(output_shape) == 3 else 1
-        if self.generate == "local":
-            return ModulatedCNN(image, d_out, self.channels, int(self.kernel))
+        if self.generate in ("local", "partial"):
+            network = ModulatedCNN if self.generate == "local" else PartialCNN
+            return network(image, d_out, self.channels, int(self.kernel))
+        if self.generate in ("input", "none"):
+            return SharedCNN(image, d_out, self.channels, int(self.kernel), self.generate == "input")
         rank = None if self.rank is None else int(self.rank)
         return GeneratedCNN(image, d_out, self.channels, int(self.kernel), rank)
 
@@ -188,11 +196,12 @@ class GraphTemporal(Architecture):
     heads : int, default=4
         Heads of all attention layers. More heads combine neighbours and times in more ways, each with fewer
         channels.
-    generate : {"global", "local"}, default="global"
+    generate : {"global", "local", "input", "none"}, default="global"
         How the mask determines the network. "global", the form of the paper: a network φ reads the mask and
         generates all parameters for each window. "local", ours: windows share the parameters, and φ emits a
         gain and a bias for each sensor, time and channel, so that the network adapts to the readings missing
-        nearby.
+        nearby. Without φ, for comparison: "input" reads the mask of each sensor as a further input, and
+        "none" does not read it.
     rank : int or None, default=8
         For "global": the parameters vary with the mask in a subspace of this dimension. A higher rank
         distinguishes masks in more ways, needs more memory and overfits earlier. None, as in the paper, is
@@ -257,7 +266,11 @@ class GraphTemporal(Architecture):
 
     def build(self, shape: Shape, output_shape: Shape) -> nn.Module:
         # Imported late, because torch takes seconds to import.
-        from stablemiss.networks import GeneratedGraphTemporal, ModulatedGraphTemporal
+        from stablemiss.networks import (
+            GeneratedGraphTemporal,
+            ModulatedGraphTemporal,
+            SharedGraphTemporal,
+        )
 
         self.check(shape, output_shape)
         edges = () if self.graph is None else tuple(self.graph.edges.ravel().tolist())
@@ -266,6 +279,9 @@ class GraphTemporal(Architecture):
         channels, heads = int(self.channels), int(self.heads)
         if self.generate == "local":
             return ModulatedGraphTemporal(sizes, edges, n_nodes, channels, heads)
+        if self.generate in ("input", "none"):
+            has_mask = self.generate == "input"
+            return SharedGraphTemporal(sizes, edges, n_nodes, channels, heads, has_mask)
         rank = None if self.rank is None else int(self.rank)
         return GeneratedGraphTemporal(sizes, edges, n_nodes, channels, heads, rank)
 

@@ -43,10 +43,15 @@ CASES = {
     "CNN global": Case(stablemiss(CNN((3, 3, 3), rank=3)), (6, 5), (6, 5)),
     "CNN full": Case(stablemiss(CNN((3, 3, 3), rank=None)), (6, 5), (6, 5)),
     "CNN local": Case(stablemiss(CNN((3, 3, 3), generate="local")), (6, 5), (6, 5)),
+    "CNN input": Case(stablemiss(CNN((3, 3, 3), generate="input")), (6, 5), (6, 5)),
+    "CNN none": Case(stablemiss(CNN((3, 3, 3), generate="none")), (6, 5), (6, 5)),
+    "CNN partial": Case(stablemiss(CNN((3, 3, 3), generate="partial")), (2, 6, 5), (6, 5)),
     "CNN channels": Case(stablemiss(CNN((3, 3, 3), kernel=5, generate="local")), (2, 6, 5), (3, 6, 5)),
     "GraphTemporal global": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, rank=3)), (4, 6), (4, 3)),
     "GraphTemporal full": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, rank=None)), (4, 5), (4, 3)),
     "GraphTemporal local": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, generate="local")), (4, 6), (4, 6)),
+    "GraphTemporal input": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, generate="input")), (4, 6), (4, 3)),
+    "GraphTemporal none": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, generate="none")), (5, 6), (4, 3)),
     "GraphTemporal calendar": Case(stablemiss(GraphTemporal(None, 4, 2, generate="local")), (5, 6), (3, 4)),
 }
 

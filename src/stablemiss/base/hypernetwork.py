@@ -26,6 +26,9 @@ from stablemiss.networks import (
     GeneratedMLP,
     ModulatedCNN,
     ModulatedGraphTemporal,
+    PartialCNN,
+    SharedCNN,
+    SharedGraphTemporal,
 )
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
@@ -58,6 +61,9 @@ class HypernetworkPredictor(NetworkPredictor):
             ModulatedCNN,
             GeneratedGraphTemporal,
             ModulatedGraphTemporal,
+            SharedCNN,
+            PartialCNN,
+            SharedGraphTemporal,
         )
     }
 

@@ -1,7 +1,11 @@
 """Network modules shared by several methods, without losses and optimisers."""
 
-from stablemiss.networks.cnn import GeneratedCNN, ModulatedCNN
-from stablemiss.networks.graph_temporal import GeneratedGraphTemporal, ModulatedGraphTemporal
+from stablemiss.networks.cnn import GeneratedCNN, ModulatedCNN, PartialCNN, SharedCNN
+from stablemiss.networks.graph_temporal import (
+    GeneratedGraphTemporal,
+    ModulatedGraphTemporal,
+    SharedGraphTemporal,
+)
 from stablemiss.networks.hyper import GeneratedMLP, ParameterGenerator
 from stablemiss.networks.latent import (
     draw_target_mask,
@@ -21,6 +25,9 @@ __all__ = [
     "ModulatedCNN",
     "ModulatedGraphTemporal",
     "ParameterGenerator",
+    "PartialCNN",
+    "SharedCNN",
+    "SharedGraphTemporal",
     "draw_target_mask",
     "fixed_draws",
     "init_target_outputs_to_zero",

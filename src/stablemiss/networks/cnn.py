@@ -2,6 +2,8 @@
 
 `GeneratedCNN` is the form of the paper, in which φ generates all parameters of g for each image.
 `ModulatedCNN` is ours: all images share the kernels of g, and φ adapts their effect at each place.
+For comparison, `SharedCNN` has no φ and may read the mask as a further image, and `PartialCNN` scales each
+convolution by the share of observed pixels.
 """
 
 from __future__ import annotations
@@ -106,8 +108,8 @@ class ConvolutionalG:
 
     def forward(
         self, image: Tensor, parameters: Tensor, modulation: list[tuple[Tensor, Tensor]] | None = None
-    ) -> Tensor:
-        """Apply g.
+    ) -> tuple[Tensor, Tensor]:
+        """Apply g; also return the inputs of its last layer.
 
         Parameters
         ----------
@@ -119,7 +121,8 @@ class ConvolutionalG:
 
         Returns
         -------
-        (n, d_out, h, w)
+        output : (n, d_out, h, w)
+        features : (n, channels[0], h, w)
         """
         flat = parameters.split(self.sizes, dim=-1)
 
@@ -135,7 +138,7 @@ class ConvolutionalG:
         coarse = apply(2, middle).relu()
         middle = (apply(3, interpolate(coarse, size=middle.shape[2:])) + middle).relu()
         fine = (apply(4, interpolate(middle, size=fine.shape[2:])) + fine).relu()
-        return apply(5, fine)
+        return apply(5, fine), fine
 
 
 class _ImageNetwork(nn.Module):
@@ -242,7 +245,7 @@ class GeneratedCNN(_ImageNetwork):
 
     def _predict(self, image: Tensor, mask: Tensor) -> Tensor:
         features = nn.functional.adaptive_avg_pool2d(self.mask_cnn(mask), MASK_GRID).flatten(1)
-        return self.g.forward(image, self.phi(features))
+        return self.g.forward(image, self.phi(features))[0]
 
 
 class ModulatedCNN(_ImageNetwork):
@@ -316,7 +319,131 @@ class ModulatedCNN(_ImageNetwork):
         for head, layer in zip(self.heads, self.g.layers, strict=True):
             gain, bias = head(features[1 + layer.level]).chunk(2, dim=1)
             modulation.append((1 + gain, bias))
-        return self.g.forward(image, self.parameters_of_g, modulation)
+        return self.g.forward(image, self.parameters_of_g, modulation)[0]
+
+
+class SharedCNN(_ImageNetwork):
+    """The convolutional network g without φ: all images share its kernels, whatever their mask.
+
+    Parameters
+    ----------
+    shape, d_out, channels, kernel
+        As in `ModulatedCNN`.
+    mask_input : bool, default=False
+        Whether g also reads the mask, as further channels.
+
+    Shape
+    -----
+    values (n, c · h · w), zero where missing; mask (n, c · h · w), 1 = observed → outputs (n, d_out · h · w)
+
+    Examples
+    --------
+    >>> network = SharedCNN((1, 8, 8), d_out=1, channels=(4, 4, 4), mask_input=True)
+    >>> network(torch.zeros(5, 64), torch.ones(5, 64)).shape
+    torch.Size([5, 64])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        d_out: int,
+        channels: tuple[int, int, int] = (16, 32, 64),
+        kernel: int = 3,
+        mask_input: bool = False,
+    ):
+        super().__init__(shape, d_out, channels, kernel)
+        self.config["mask_input"] = mask_input
+        if mask_input:
+            self.g = ConvolutionalG(2 * self.shape[0], d_out, channels, kernel)
+        self.parameters_of_g = nn.Parameter(self.g.init_parameters())
+
+    @property
+    def d_features(self) -> int:
+        """Number of features of `output_and_features`."""
+        return self.config["channels"][0]
+
+    @property
+    def rows_at_once(self) -> int:
+        """Number of images whose activations fit into memory at a time."""
+        return self._rows_at_once(4 * max(self.config["channels"]))
+
+    def output_and_features(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs (n, d_out · h · w), and the inputs of the last layer, averaged over the image."""
+        mask = mask.unflatten(1, self.shape)
+        output, features = self._apply_g(values.unflatten(1, self.shape) * mask, mask)
+        return output.flatten(1), features.mean(dim=(2, 3))
+
+    def _apply_g(self, image: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        inputs = torch.cat([image, mask], dim=1) if self.config["mask_input"] else image
+        return self.g.forward(inputs, self.parameters_of_g)
+
+    def _predict(self, image: Tensor, mask: Tensor) -> Tensor:
+        return self._apply_g(image, mask)[0]
+
+
+class PartialCNN(SharedCNN):
+    """The convolutional network g with partial convolutions (Liu et al., ECCV 2018).
+
+    Each convolution sees observed pixels only and is divided by their share of its window. A place is
+    observed in the next layer if its window contains an observed one; elsewhere the output is zero.
+
+    Parameters
+    ----------
+    shape, d_out, channels, kernel
+        As in `ModulatedCNN`.
+
+    Shape
+    -----
+    values (n, c · h · w), zero where missing; mask (n, c · h · w), 1 = observed → outputs (n, d_out · h · w)
+
+    Examples
+    --------
+    >>> network = PartialCNN((1, 8, 8), d_out=1, channels=(4, 4, 4))
+    >>> network(torch.zeros(5, 64), torch.ones(5, 64)).shape
+    torch.Size([5, 64])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        d_out: int,
+        channels: tuple[int, int, int] = (16, 32, 64),
+        kernel: int = 3,
+    ):
+        super().__init__(shape, d_out, channels, kernel)
+        del self.config["mask_input"]
+
+    def _apply_g(self, image: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        return self.g.forward(image, self.parameters_of_g, self._coverage(mask))
+
+    def _coverage(self, mask: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Gain and bias of each layer, which make its convolution a partial one."""
+        biases = [
+            part.unflatten(0, (layer.d_out, -1))[:, -1, None, None]
+            for part, layer in zip(self.parameters_of_g.split(self.g.sizes), self.g.layers, strict=True)
+        ]
+        modulation: list[tuple[Tensor, Tensor]] = []
+
+        def cover(observed: Tensor) -> Tensor:
+            """Append the modulation of the next layer, whose inputs are observed there; return its mask."""
+            number = len(modulation)
+            window = observed.new_ones(1, 1, self.g.kernel, self.g.kernel)
+            layer, padding = self.g.layers[number], self.g.kernel // 2
+            n_seen = conv2d(observed, window, None, layer.stride, padding)
+            n_all = conv2d(torch.ones_like(observed), window, None, layer.stride, padding)
+            is_seen = (n_seen > 0).to(observed)
+            gain = n_all / n_seen.clamp_min(1e-6) * is_seen
+            # g scales the bias of a convolution together with it; this takes the scale back.
+            modulation.append((gain, (is_seen - gain) * biases[number]))
+            return is_seen
+
+        fine = cover(mask.mean(dim=1, keepdim=True))
+        middle = cover(fine)
+        coarse = cover(middle)
+        middle = torch.maximum(cover(interpolate(coarse, size=middle.shape[2:])), middle)
+        fine = torch.maximum(cover(interpolate(middle, size=fine.shape[2:])), fine)
+        cover(fine)
+        return modulation
 
 
 def _mask_convolutions(d_in: int, widths: tuple[int, ...], strides: tuple[int, ...]) -> nn.Sequential:

@@ -2,7 +2,7 @@
 
 `GeneratedGraphTemporal` is the form of the paper, in which φ generates all parameters of g for each window.
 `ModulatedGraphTemporal` is ours: all windows share the parameters of g, and φ adapts their effect at each
-node and time.
+node and time. For comparison, `SharedGraphTemporal` has no φ and may read the mask as a further input.
 """
 
 from __future__ import annotations
@@ -74,16 +74,27 @@ class GraphTemporalG:
         `heads`.
     heads : int
         Heads of all attention layers.
+    mask_input : bool, default=False
+        Whether each node also reads the mask of its history, after the history.
     """
 
-    def __init__(self, n_past: int, n_future: int, d_context: int, channels: int, heads: int):
+    def __init__(
+        self,
+        n_past: int,
+        n_future: int,
+        d_context: int,
+        channels: int,
+        heads: int,
+        mask_input: bool = False,
+    ):
         self.n_past, self.n_future, self.d_context = n_past, n_future, d_context
         self.channels, self.heads = channels, heads
         c, wide = channels, channels * n_past
+        d_node = n_past * (1 + mask_input)
         self.layers = [
-            _Layer("gat_in", n_past, wide),
+            _Layer("gat_in", d_node, wide),
             _Layer("gat_in.scores", 2 * c // heads * n_past - 1, heads),
-            _Layer("self_in", n_past, wide),
+            _Layer("self_in", d_node, wide),
             *([_Layer("context", d_context, c)] if d_context else []),
             _Layer("attention_in", c, 3 * c),
             _Layer("attention_in.out", c, c),
@@ -97,7 +108,7 @@ class GraphTemporalG:
             _Layer("gat_out", wide, heads * n_future),
             _Layer("gat_out.scores", 2 * n_future - 1, heads),
             _Layer("self_out", wide, n_future),
-            _Layer("last", n_past, n_future),
+            _Layer("last", d_node, n_future),
         ]
         self.places = [
             Place("in", 0, c),
@@ -156,12 +167,12 @@ class GraphTemporalG:
         edges: Edges,
         embedding: Tensor,
         modulation: Modulation | None = None,
-    ) -> Tensor:
-        """Apply g.
+    ) -> tuple[Tensor, Tensor]:
+        """Apply g; also return the inputs of its last layers.
 
         Parameters
         ----------
-        history : (n, n_nodes, n_past)
+        history : (n, n_nodes, n_past), or (n, n_nodes, 2 n_past) with the mask
             Zero where missing.
         context : (n, d_context)
         parameters : (sum of sizes,) or (n, sum of sizes)
@@ -174,7 +185,8 @@ class GraphTemporalG:
 
         Returns
         -------
-        (n, n_nodes, n_future)
+        output : (n, n_nodes, n_future)
+        features : (n, n_nodes, n_past · channels)
         """
         matrices = self._matrices(parameters)
 
@@ -195,9 +207,8 @@ class GraphTemporalG:
         features = tokens.flatten(2)
         neighbours = _graph_attention(features, matrices["gat_out"], matrices["gat_out.scores"], edges)
         lags = modulate("last", history.unsqueeze(3)).squeeze(3)
-        return (
-            neighbours.mean(dim=2) + _linear(features, matrices["self_out"]) + _linear(lags, matrices["last"])
-        )
+        own = _linear(features, matrices["self_out"]) + _linear(lags, matrices["last"])
+        return neighbours.mean(dim=2) + own, features
 
     def _matrices(self, parameters: Tensor) -> dict[str, Tensor]:
         """Layer → matrix (d_in + 1, d_out) of all windows, or (n, d_in + 1, d_out) of each window."""
@@ -353,12 +364,6 @@ class _SensorNetwork(nn.Module):
         self.g = GraphTemporalG(self.n_past, self.n_future, self.d_context, channels, heads)
         # A vector, as generated parameters are, so that weight decay does not act on it.
         self.embedding = nn.Parameter(0.1 * torch.randn(n_nodes * channels))
-        # φ: the layers of g up to the convolutions, on the mask.
-        self.phi_body = GraphTemporalG(
-            self.n_past, 1, self.d_context, MASK_CHANNELS, MASK_HEADS
-        ).encoder_only()
-        self.parameters_of_phi = nn.Parameter(self.phi_body.init_parameters())
-        self.phi_embedding = nn.Parameter(0.1 * torch.randn(n_nodes * MASK_CHANNELS))
 
     @property
     def edges(self) -> Edges:
@@ -378,31 +383,56 @@ class _SensorNetwork(nn.Module):
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         if not len(values):
             return values.new_zeros(0, self.n_nodes * self.n_future)
+        return self._predict(*self._parts(values, mask)).flatten(1)
+
+    def _parts(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """History and context, zero where missing, and their masks."""
         mask = mask.unflatten(1, (self.n_rows, self.n_past))
         # PAPER: g reads x ⊙ m, so that the entries of missing values have no influence.
         values = values.unflatten(1, (self.n_rows, self.n_past)) * mask
         history, context = self._split(values)
         # Inputs of any unit: the calendar shares a scale with the readings.
         context = layer_norm(context, context.shape[1:]) if self.d_context else context
-        return self._predict(history, context, *self._split(mask)).flatten(1)
+        return (history, context, *self._split(mask))
 
     def _split(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Rows of nodes (n, n_nodes, n_past), and context (n, d_context)."""
         return rows[:, : self.n_nodes], rows[:, self.n_nodes :].flatten(1)
 
-    def _encode_mask(self, mask: Tensor, context_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Features of the mask with all times, half and a quarter of them."""
-        embedding = self.phi_embedding.unflatten(0, (self.n_nodes, MASK_CHANNELS))
-        return self.phi_body.encode(mask, context_mask, self.parameters_of_phi, self.edges, embedding)
-
     def _apply_g(
         self, history: Tensor, context: Tensor, parameters: Tensor, modulation: Modulation | None = None
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         embedding = self.embedding.unflatten(0, (self.n_nodes, self.g.channels))
         return self.g.forward(history, context, parameters, self.edges, embedding, modulation)
 
     def _predict(self, history: Tensor, context: Tensor, mask: Tensor, context_mask: Tensor) -> Tensor:
         raise NotImplementedError
+
+
+class MaskEncoder(nn.Module):
+    """The body of φ: the layers of g up to the convolutions, on the mask.
+
+    Parameters
+    ----------
+    n_past, d_context, n_nodes : int
+        As in `GraphTemporalG`.
+
+    Shape
+    -----
+    mask (n, n_nodes, n_past), mask of the context (n, d_context)
+    → features of each node with all times, half and a quarter of them
+    """
+
+    def __init__(self, n_past: int, d_context: int, n_nodes: int):
+        super().__init__()
+        self.n_nodes = n_nodes
+        self.layers = GraphTemporalG(n_past, 1, d_context, MASK_CHANNELS, MASK_HEADS).encoder_only()
+        self.parameters_of_layers = nn.Parameter(self.layers.init_parameters())
+        self.embedding = nn.Parameter(0.1 * torch.randn(n_nodes * MASK_CHANNELS))
+
+    def forward(self, mask: Tensor, context_mask: Tensor, edges: Edges) -> tuple[Tensor, Tensor, Tensor]:
+        embedding = self.embedding.unflatten(0, (self.n_nodes, MASK_CHANNELS))
+        return self.layers.encode(mask, context_mask, self.parameters_of_layers, edges, embedding)
 
 
 class GeneratedGraphTemporal(_SensorNetwork):
@@ -456,6 +486,7 @@ class GeneratedGraphTemporal(_SensorNetwork):
     ):
         super().__init__(shape, edges, n_nodes, channels, heads)
         self.config["rank"] = rank
+        self.mask_encoder = MaskEncoder(self.n_past, self.d_context, n_nodes)
         # DEVIATION: a low rank, because the last layer of φ would have by far the most weights. `rank=None`
         # is the paper's form.
         n_quarter = math.ceil(math.ceil(self.n_past / 2) / 2)
@@ -468,8 +499,8 @@ class GeneratedGraphTemporal(_SensorNetwork):
                 rows.mul_(self.g.initial_scale(layer))
 
     def _predict(self, history: Tensor, context: Tensor, mask: Tensor, context_mask: Tensor) -> Tensor:
-        features = self._encode_mask(mask, context_mask)[-1].mean(dim=1).flatten(1)
-        return self._apply_g(history, context, self.phi(features))
+        features = self.mask_encoder(mask, context_mask, self.edges)[-1].mean(dim=1).flatten(1)
+        return self._apply_g(history, context, self.phi(features))[0]
 
 
 class ModulatedGraphTemporal(_SensorNetwork):
@@ -510,6 +541,7 @@ class ModulatedGraphTemporal(_SensorNetwork):
         heads: int = 4,
     ):
         super().__init__(shape, edges, n_nodes, channels, heads)
+        self.mask_encoder = MaskEncoder(self.n_past, self.d_context, n_nodes)
         self.parameters_of_g = nn.Parameter(self.g.init_parameters())
         # DEVIATION: φ emits gains and biases of each node and time instead of all parameters, because
         # parameters that are the same for a whole window cannot differ between sensors that work and fail.
@@ -523,9 +555,65 @@ class ModulatedGraphTemporal(_SensorNetwork):
         self.emitters = nn.ModuleList(emitters)
 
     def _predict(self, history: Tensor, context: Tensor, mask: Tensor, context_mask: Tensor) -> Tensor:
-        levels = self._encode_mask(mask, context_mask)
+        levels = self.mask_encoder(mask, context_mask, self.edges)
         modulation = {}
         for place, emitter in zip(self.g.places, self.emitters, strict=True):
             gain, bias = emitter(levels[place.level]).chunk(2, dim=3)
             modulation[place.name] = (1 + gain, bias)
-        return self._apply_g(history, context, self.parameters_of_g, modulation)
+        return self._apply_g(history, context, self.parameters_of_g, modulation)[0]
+
+
+class SharedGraphTemporal(_SensorNetwork):
+    """The network g for sensors without φ: all windows share its parameters, whatever their mask.
+
+    Parameters
+    ----------
+    shape, edges, n_nodes, channels, heads
+        As in `GeneratedGraphTemporal`.
+    mask_input : bool, default=False
+        Whether each node also reads the mask of its history.
+
+    Shape
+    -----
+    values (n, rows · n_past), zero where missing; mask (n, rows · n_past), 1 = observed
+    → outputs (n, n_nodes · n_future)
+
+    Examples
+    --------
+    >>> network = SharedGraphTemporal((3, 8, 4), [0, 1], n_nodes=3, channels=4, heads=2, mask_input=True)
+    >>> network(torch.zeros(5, 24), torch.ones(5, 24)).shape
+    torch.Size([5, 12])
+    """
+
+    def __init__(
+        self,
+        shape: tuple[int, int, int],
+        edges: Sequence[int],
+        n_nodes: int,
+        channels: int = 16,
+        heads: int = 4,
+        mask_input: bool = False,
+    ):
+        super().__init__(shape, edges, n_nodes, channels, heads)
+        self.config["mask_input"] = mask_input
+        if mask_input:
+            self.g = GraphTemporalG(self.n_past, self.n_future, self.d_context, channels, heads, mask_input)
+        self.parameters_of_g = nn.Parameter(self.g.init_parameters())
+
+    @property
+    def d_features(self) -> int:
+        """Number of features of `output_and_features`."""
+        return self.n_past * self.g.channels
+
+    def output_and_features(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs (n, n_nodes · n_future), and the inputs of the last layers, averaged over nodes."""
+        history, context, mask, _ = self._parts(values, mask)
+        output, features = self._apply_shared(history, context, mask)
+        return output.flatten(1), features.mean(dim=1)
+
+    def _apply_shared(self, history: Tensor, context: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        inputs = torch.cat([history, mask], dim=2) if self.config["mask_input"] else history
+        return self._apply_g(inputs, context, self.parameters_of_g)
+
+    def _predict(self, history: Tensor, context: Tensor, mask: Tensor, context_mask: Tensor) -> Tensor:
+        return self._apply_shared(history, context, mask)[0]
