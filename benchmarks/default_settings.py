@@ -9,7 +9,6 @@ stopping only. Each record is stored as soon as it is complete; a stopped run co
 
 from __future__ import annotations
 
-import json
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -31,7 +30,7 @@ from stablemiss.experiments.tables import DATA_TITLES, PAPER_METHODS
 from stablemiss.report.markdown import markdown_table
 from stablemiss.report.text import title_of
 from stablemiss.results import Record, Score
-from stablemiss.results.provenance import describe, provenance
+from stablemiss.results.provenance import describe, is_described_by, provenance
 from stablemiss.torch_state import torch_threads
 
 STORE = open_store("default_settings")
@@ -288,7 +287,7 @@ def table_of(name: str, records: dict[str, Record]) -> str:
             record, reference = records.get(make_record(dataset, name, changed).key), used[dataset]
             if record is None or reference is None:
                 cells.append("–")
-            elif record.config == reference.config:
+            elif record is reference:
                 cells.append(f"**{reference.scores[0].error:.4g}**")
             else:
                 increase = record.scores[0].error / reference.scores[0].error - 1
@@ -299,9 +298,10 @@ def table_of(name: str, records: dict[str, Record]) -> str:
 
 def settings_of_tables(dataset: str, name: str, records: dict[str, Record]) -> Record | None:
     """The record of the settings that a method has in the tables."""
-    config = json.loads(json.dumps(describe(method_with(dataset, name, None))))
+    method = method_with(dataset, name, None)
     keys = [make_record(dataset, name, changed).key for changed in SETTINGS[name]]
-    return next((records[key] for key in keys if key in records and records[key].config == config), None)
+    stored = (records[key] for key in keys if key in records)
+    return next((record for record in stored if is_described_by(method, record.config)), None)
 
 
 def main() -> None:

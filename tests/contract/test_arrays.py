@@ -13,7 +13,7 @@ from stablemiss.architectures import ARCHITECTURES, CNN, Architecture, GraphTemp
 from stablemiss.base.method import Method
 from stablemiss.data import MaskedData
 from stablemiss.datasets import Graph
-from stablemiss.methods import METHODS, Constant, StableMiss
+from stablemiss.methods import METHODS, Constant, StableMiss, StableNet
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
@@ -32,6 +32,10 @@ def stablemiss(architecture):
     return StableMiss(architecture, max_epochs=3, learning_rate=0.01)
 
 
+def stablenet(architecture):
+    return StableNet(architecture=architecture, inner_steps=2, max_epochs=3)
+
+
 # The last node is isolated.
 GRAPH = Graph.from_edges(["a", "b", "c", "d"], [("a", "b"), ("b", "c")])
 CASES = {
@@ -46,6 +50,8 @@ CASES = {
     "CNN input": Case(stablemiss(CNN((3, 3, 3), generate="input")), (6, 5), (6, 5)),
     "CNN none": Case(stablemiss(CNN((3, 3, 3), generate="none")), (6, 5), (6, 5)),
     "CNN partial": Case(stablemiss(CNN((3, 3, 3), generate="partial")), (2, 6, 5), (6, 5)),
+    "StableNet CNN": Case(stablenet(CNN((4, 3, 3), generate="none")), (6, 5), (6, 5)),
+    "StableNet GraphTemporal": Case(stablenet(GraphTemporal(GRAPH, 4, 2, generate="none")), (5, 6), (4, 3)),
     "CNN channels": Case(stablemiss(CNN((3, 3, 3), kernel=5, generate="local")), (2, 6, 5), (3, 6, 5)),
     "GraphTemporal global": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, rank=3)), (4, 6), (4, 3)),
     "GraphTemporal full": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, rank=None)), (4, 5), (4, 3)),

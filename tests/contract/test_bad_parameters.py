@@ -13,6 +13,7 @@ from stablemiss import (
     StableMissClassifier,
     StableMissRegressor,
 )
+from stablemiss.architectures import CNN
 from stablemiss.checks import shown
 from stablemiss.methods import METHODS, Boosting
 from stablemiss.seeding import to_rng
@@ -110,6 +111,7 @@ METHOD_PARAMETERS = {
     "stablenet": {
         "hidden": [8],
         "use_mask": ["a"],
+        "architecture": ["cnn", 1, CNN()],
         "lambda_p": ["a", 0, -70, np.nan, [70.0]],
         "q": [0, 10**30],
         "inner_steps": [-1],

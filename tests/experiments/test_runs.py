@@ -109,3 +109,19 @@ def test_networks_as_published_are_trained_for_a_thousand_epochs_without_early_s
 @pytest.mark.parametrize("label", ["optimal", "linear"])
 def test_exact_predictors_have_no_method(label):
     assert find("table1", label, 0.5).method() is None
+
+
+def test_a_record_without_a_parameter_that_was_added_later_counts_as_done():
+    """The default of a new parameter keeps the behaviour that the record was made with."""
+    [run] = [
+        one for one in plan_runs(["table1"], BUDGETS["quick"], ["stablenet"]) if one.label == "stablenet"
+    ]
+    scores = tuple(Score(test.mechanism, test.level, 1.0) for test in run.tests)
+    record = run.record(scores=scores)
+    assert run.is_done_by(record)
+    method = record.settings["method"]
+    earlier = {key: value for key, value in method.items() if key != "architecture"}
+    assert run.is_done_by(replace(record, settings={**record.settings, "method": earlier}))
+    for changed in ({**earlier, "lambda_p": 70.0}, {**earlier, "class": "OLS"}, None):
+        assert not run.is_done_by(replace(record, settings={**record.settings, "method": changed}))
+    assert not run.is_done_by(replace(record, settings={**record.settings, "n_rows": 1}))

@@ -8,14 +8,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from torch import Tensor, nn
 
 from stablemiss.architectures import Architecture, check_architecture
 from stablemiss.base.method import Method, Predictor
-from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
+from stablemiss.base.network import (
+    NetworkPredictor,
+    cells_per_row,
+    train_and_validation_rows,
+    train_network,
+)
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
@@ -32,7 +37,6 @@ from stablemiss.networks import (
 )
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
-from stablemiss.stored import check_stored
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import History, Rows, Step, adamw, to_device
@@ -52,7 +56,6 @@ class HypernetworkPredictor(NetworkPredictor):
     """
 
     network_class = GeneratedMLP
-    # Name in model files → class. No other class is built from a file.
     network_classes: ClassVar[Mapping[str, type[nn.Module]]] = {
         network.__name__: network
         for network in (
@@ -72,16 +75,6 @@ class HypernetworkPredictor(NetworkPredictor):
     ):
         super().__init__(network, history)
         self.weighting = weighting
-
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "network": type(self.network).__name__}
-
-    @classmethod
-    def _network_class(cls, state: dict[str, Any]) -> type[nn.Module]:
-        # Files of earlier versions do not have it.
-        name = state.get("network", cls.network_class.__name__)
-        check_stored(name in cls.network_classes, "the network is unknown")
-        return cls.network_classes[name]
 
     @property
     def effective_share(self) -> float | None:
@@ -189,9 +182,7 @@ class HypernetworkMethod(Method):
         with torch_randomness(rng):
             network = self._build(train, task).to(device)
         rows, validation = train_and_validation_rows(train, valid, device)
-        # Per cell for arrays, so that gradients do not grow with the size of an image, and the maximum of
-        # their norm means the same for all sizes.
-        n_cells = task.d_output * float(rows.observed_share().mean()) if train.row_shape is not None else 1.0
+        n_cells = cells_per_row(rows, train, task)
 
         def loss(batch: Rows) -> Tensor:
             # PAPER: min Σ w_i (y_i − ŷ_i)². Divided by the number of rows in the batch, not by the sum of

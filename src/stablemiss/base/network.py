@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Protocol, Self
 
@@ -55,6 +55,8 @@ class NetworkPredictor(Predictor):
 
     # Class of the network, from which a stored predictor is rebuilt.
     network_class: ClassVar[type[nn.Module]]
+    # Of a method with several: name in model files → class. No other class is built from a file.
+    network_classes: ClassVar[Mapping[str, type[nn.Module]]] = {}
 
     def __init__(self, network: nn.Module, history: Sequence[History] = ()):
         # On the CPU even after training on a GPU, so that predictions after loading are identical. In double
@@ -86,6 +88,7 @@ class NetworkPredictor(Predictor):
         return {
             "config": self.network.config,
             "parameters": {name: value.float().numpy() for name, value in self.network.state_dict().items()},
+            **({"network": type(self.network).__name__} if self.network_classes else {}),
         }
 
     @classmethod
@@ -112,7 +115,11 @@ class NetworkPredictor(Predictor):
     @classmethod
     def _network_class(cls, state: dict[str, Any]) -> type[nn.Module]:
         """Class of the network in a stored state."""
-        return cls.network_class
+        # Files of earlier versions do not have its name.
+        name = state.get("network", cls.network_class.__name__)
+        classes = {cls.network_class.__name__: cls.network_class, **cls.network_classes}
+        check_stored(name in classes, "the network is unknown")
+        return classes[name]
 
     @classmethod
     def _make_network(
@@ -224,3 +231,18 @@ def train_and_validation_rows(
     """Training and validation rows on a device; without validation data, the training rows serve as both."""
     rows = Rows.of(train, device)
     return rows, Rows.of(valid, device) if len(valid) else rows
+
+
+def cells_per_row(rows: Rows, train: MaskedData, task: Task) -> float:
+    """Mean number of observed target cells of a row of arrays; 1 for a table.
+
+    The loss of arrays is divided by it, so that gradients do not grow with the size of an image, and the
+    maximum of their norm means the same for all sizes.
+
+    Parameters
+    ----------
+    rows, train : Rows, MaskedData
+        The training rows, as tensors and as arrays.
+    task : Task
+    """
+    return 1.0 if train.row_shape is None else task.d_output * float(rows.observed_share().mean())

@@ -13,7 +13,7 @@ from stablemiss.experiments.problem import POPULATIONS
 from stablemiss.experiments.tables import CONSTANT, LINEAR, OPTIMAL, TABLES, PaperTable
 from stablemiss.methods import METHODS
 from stablemiss.results import Record
-from stablemiss.results.provenance import describe
+from stablemiss.results.provenance import describe, is_described_by
 
 
 class _Fit(NamedTuple):
@@ -90,7 +90,10 @@ class Run:
 
     def is_done_by(self, record: Record) -> bool:
         """Whether a record has the key and settings of this run, and either all its scores or a failure."""
-        if record.key != self.key or record.settings != self.settings():
+        stored, settings = {**record.settings}, self.settings()
+        has_method = is_described_by(self.method(), stored.pop("method", None))
+        settings.pop("method")
+        if record.key != self.key or not has_method or stored != settings:
             return False
         scored = {TestSetting(score.mechanism, score.level) for score in record.scores}
         return record.failure is not None or scored >= set(self.tests)

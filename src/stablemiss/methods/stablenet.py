@@ -1,7 +1,8 @@
 """StableNet: rows of each batch are weighted so that the inputs of the last layer are less dependent.
 
 Zhang, Cui, Xu, Zhou, He and Shen, "Deep Stable Learning for Out-Of-Distribution Generalization", CVPR 2021,
-applied to mean-imputed tables as in the comparison of Zhu et al., IJCAI 2023. For each batch with features f
+applied to mean-imputed tables, and to images and sensor networks by the network of StableMiss without φ, as
+in the comparison of Zhu et al., IJCAI 2023. For each batch with features f
 and a memory (f_mem, v_mem) of earlier rows,
 
     min over v   L_dec([f; f_mem], softmax([v; v_mem])) / λ_p  +  Σᵢ softmax(v)ᵢ²
@@ -22,21 +23,30 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from stablemiss.architectures import Architecture, check_architecture
 from stablemiss.base.method import Method, Predictor
-from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
+from stablemiss.base.network import (
+    NetworkPredictor,
+    cells_per_row,
+    train_and_validation_rows,
+    train_network,
+)
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import check_bool, check_choice, check_integer, check_number, check_widths
+from stablemiss.checks import check_bool, check_choice, check_integer, check_number, check_widths, shown
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import BatchDecorrelator, Memory
-from stablemiss.networks import MLP
+from stablemiss.networks import MLP, PartialCNN, SharedCNN, SharedGraphTemporal
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import History, Rows, Step, adamw, to_device
 
+# Networks without φ, values of `generate`.
+WITHOUT_PHI = ("none", "input", "partial")
 # The published λ_p, and the number of features of the network for which it was chosen.
 PUBLISHED_LAMBDA_P, PUBLISHED_FEATURES = 70.0, 512
 # With a smaller λ_p the inner steps of the published size overshoot.
@@ -81,12 +91,13 @@ class ImputedMLP(nn.Module):
         nn.init.zeros_(self.mlp.last.bias)
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        return self.mlp.last(self.features(values, mask))
+        return self.output_and_features(values, mask)[0]
 
-    def features(self, values: Tensor, mask: Tensor) -> Tensor:
-        """Inputs of the last layer: the last hidden layer, or the imputed columns if there is none."""
+    def output_and_features(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs, and the inputs of the last layer: the last hidden layer, or else the imputed columns."""
         inputs = (values - self.center) * mask
-        return self.mlp.layers(torch.cat([inputs, mask], dim=1) if self.use_mask else inputs)
+        features = self.mlp.layers(torch.cat([inputs, mask], dim=1) if self.use_mask else inputs)
+        return self.mlp.last(features), features
 
 
 class StableNetPredictor(NetworkPredictor):
@@ -103,6 +114,9 @@ class StableNetPredictor(NetworkPredictor):
     """
 
     network_class = ImputedMLP
+    network_classes: ClassVar[Mapping[str, type[nn.Module]]] = {
+        network.__name__: network for network in (ImputedMLP, SharedCNN, PartialCNN, SharedGraphTemporal)
+    }
 
     def __init__(
         self, network: nn.Module, history: Sequence[History] = (), effective_share: float | None = None
@@ -131,6 +145,10 @@ class StableNet(Method):
     use_mask : bool, default=False
         Whether the network also reads the mask. This helps if the missingness is informative about the
         target, and ties the fit to the training missingness. Not in the paper.
+    architecture : Architecture, default=None
+        Network for rows that are arrays, without φ: ``CNN(generate="none")`` or
+        ``GraphTemporal(graph, generate="none")``, or "input" or "partial" instead of "none". What its last
+        layer reads is averaged over the image or over the sensors, and then decorrelated. None: tables.
     lambda_p : float or None, default=None
         λ_p, which divides the dependence in the objective of the weights. A larger value makes the weights
         more equal. None scales the published value, 70 for 512 features, by the number of pairs of features:
@@ -205,6 +223,7 @@ class StableNet(Method):
         self,
         hidden: Sequence[int] = (),
         use_mask: bool = False,
+        architecture: Architecture | None = None,
         lambda_p: float | None = None,
         q: int = 2,
         inner_steps: int = 20,
@@ -222,6 +241,7 @@ class StableNet(Method):
     ):
         self.hidden = hidden
         self.use_mask = use_mask
+        self.architecture = architecture
         self.lambda_p = lambda_p
         self.q = q
         self.inner_steps = inner_steps
@@ -237,6 +257,13 @@ class StableNet(Method):
         self.patience = patience
         self.device = device
 
+    def check_shapes(self, shape: tuple[int, ...], output_shape: tuple[int, ...]) -> None:
+        self._check()
+        if self.architecture is None:
+            super().check_shapes(shape, output_shape)
+        else:
+            self.architecture.check(shape, output_shape)
+
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> StableNetPredictor:
@@ -245,12 +272,8 @@ class StableNet(Method):
         weight_rng = np.random.default_rng(draw_seed(rng))
         device = to_device(self.device)
         with torch_randomness(rng):
-            network = ImputedMLP(train.n_columns, self.hidden, task.d_output, self.use_mask).to(device)
-        network.center.copy_(torch.from_numpy(train.column_means()))
-        # PAPER: weights are fitted for the features that the last layer reads.
-        # DEVIATION: dependence within a column (between the codes of a category, or a column and its own mask
-        # indicator) is ignored, because no weights can remove it.
-        groups = np.arange(self.hidden[-1]) if self.hidden else np.tile(train.groups, 1 + self.use_mask)
+            network = self._build(train, task).to(device)
+        groups = self._groups(network, train)
         # DEVIATION: the memory is a queue by default, because the paper's blend averages different rows until
         # all rows of the memory are near the mean, which makes even independent columns look dependent.
         decorrelator = BatchDecorrelator(
@@ -264,20 +287,40 @@ class StableNet(Method):
             self.max_columns,
         )
 
+        rows, validation = train_and_validation_rows(train, valid, device)
+        n_cells = cells_per_row(rows, train, task)
+
         def loss(batch: Rows) -> Tensor:
-            features = network.features(batch.values, batch.mask)
+            output, features = network.output_and_features(batch.values, batch.mask)
             share = decorrelator(features.detach(), batch.weight)
             # PAPER: Σ softmax(v)_i loss_i.
             # DEVIATION: times the sample weight of the row, whose mean over all rows is one, because users
             # can give sample weights.
-            return (share * batch.weight * task.row_loss(network.mlp.last(features), batch.target)).sum()
+            losses = task.row_loss(output, batch.target, batch.target_mask)
+            return (share * batch.weight * losses).sum() / n_cells
 
-        rows, validation = train_and_validation_rows(train, valid, device)
         # DEVIATION: AdamW and early stopping on validation rows, because SGD with a fixed schedule of 30
         # epochs is tuned to images, and the authors' code chooses its epoch on the test set.
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
         history = train_network(self, network, [step], rows, validation, task, rng, progress)
         return StableNetPredictor(network, history, decorrelator.effective_share)
+
+    def _build(self, train: MaskedData, task: Task) -> Any:
+        """Create the network for rows and targets of these shapes; it has `output_and_features`."""
+        if self.architecture is not None:
+            return self.architecture.build(train.row_shape or (train.n_columns,), task.output_shape)
+        network = ImputedMLP(train.n_columns, self.hidden, task.d_output, self.use_mask)
+        network.center.copy_(torch.from_numpy(train.column_means()))
+        return network
+
+    def _groups(self, network: Any, train: MaskedData) -> NDArray[np.int64]:
+        """Group number of each feature that is decorrelated."""
+        # PAPER: weights are fitted for the features that the last layer reads.
+        # DEVIATION: dependence within a column (between the codes of a category, or a column and its own mask
+        # indicator) is ignored, because no weights can remove it.
+        if self.architecture is not None:
+            return np.arange(network.d_features)
+        return np.arange(self.hidden[-1]) if self.hidden else np.tile(train.groups, 1 + self.use_mask)
 
     def _lambda_p(self, d: int) -> float:
         """λ_p for d features."""
@@ -293,6 +336,14 @@ class StableNet(Method):
     def _check(self) -> None:
         check_widths(self, "hidden")
         check_bool(self, "use_mask")
+        if self.architecture is not None:
+            check_architecture(self.architecture)
+            if getattr(self.architecture, "generate", None) not in WITHOUT_PHI:
+                raise ValueError(
+                    "StableNet's network has no φ: architecture must be None, or an object of "
+                    'stablemiss.architectures with generate="none" or "input", such as '
+                    f'CNN(generate="none"); got {shown(self.architecture)}.'
+                )
         check_choice(self, memory=("queue", "blend"))
         check_integer(self, q=(1, 1000), inner_steps=0, n_memory=0, max_columns=2)
         check_integer(self, batch_size=1, max_epochs=1)

@@ -88,6 +88,31 @@ def describe(value: Any) -> Any:
     return {"class": type(value).__name__, **{name: describe(entry) for name, entry in parameters.items()}}
 
 
+def is_described_by(value: Any, stored: Any) -> bool:
+    """Whether `stored`, perhaps the result of an earlier version's `describe`, describes this object.
+
+    Parameters that were added since are absent from it; they count as their defaults, which keep the earlier
+    behaviour.
+
+    Parameters
+    ----------
+    value : object
+        An estimator or method whose parameters all have defaults, or None.
+    stored : dict or None
+
+    Examples
+    --------
+    >>> from stablemiss.methods import OLS
+    >>> is_described_by(OLS(ridge=0.1), {"class": "OLS", "ridge": 0.1})
+    True
+    >>> is_described_by(OLS(inputs="mask"), {"class": "OLS", "ridge": 1e-6})
+    False
+    """
+    if value is None or not isinstance(stored, Mapping):
+        return value is None and stored is None
+    return {**describe(type(value)()), **stored} == describe(value)
+
+
 def reset_peak_memory() -> None:
     """Reset the peak that `peak_memory` returns, if the operating system supports it (Linux does)."""
     with suppress(OSError):
