@@ -7,13 +7,17 @@ in a model file and searched like any other parameter. To add one, write a froze
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
+import numpy as np
+
 from stablemiss.checks import MAX_WIDTH, check_choice, check_integer, check_widths, shown
 from stablemiss.datasets import Graph
+from stablemiss.missingness import MaskAugmentation
 
 if TYPE_CHECKING:
     from torch import nn
@@ -64,6 +68,10 @@ class Architecture(ABC):
         shape, output_shape : tuple of int
             As in `check`.
         """
+
+    def augmentation(self, shape: Shape, output_shape: Shape) -> MaskAugmentation:
+        """Which cells of rows of these shapes are hidden together by `mask_augmentation`: each one alone."""
+        return MaskAugmentation.of(np.arange(math.prod(shape)))
 
     def parameters(self) -> dict[str, Any]:
         """What a model file stores; `from_parameters` creates an equal object from it."""
@@ -284,6 +292,11 @@ class GraphTemporal(Architecture):
             return SharedGraphTemporal(sizes, edges, n_nodes, channels, heads, has_mask)
         rank = None if self.rank is None else int(self.rank)
         return GeneratedGraphTemporal(sizes, edges, n_nodes, channels, heads, rank)
+
+    def augmentation(self, shape: Shape, output_shape: Shape) -> MaskAugmentation:
+        # A sensor that fails is missing for hours. The calendar never is.
+        rows = np.arange(shape[0])
+        return MaskAugmentation.of(np.repeat(rows, shape[1]), may_vanish=rows < output_shape[0])
 
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "graph": None if self.graph is None else self.graph.state()}

@@ -28,8 +28,8 @@ class Case:
     output_shape: tuple[int, ...]
 
 
-def stablemiss(architecture):
-    return StableMiss(architecture, max_epochs=3, learning_rate=0.01)
+def stablemiss(architecture, augmented=False):
+    return StableMiss(architecture, max_epochs=3, learning_rate=0.01, mask_augmentation=augmented)
 
 
 def stablenet(architecture):
@@ -52,6 +52,10 @@ CASES = {
     "CNN partial": Case(stablemiss(CNN((3, 3, 3), generate="partial")), (2, 6, 5), (6, 5)),
     "StableNet CNN": Case(stablenet(CNN((4, 3, 3), generate="none")), (6, 5), (6, 5)),
     "StableNet GraphTemporal": Case(stablenet(GraphTemporal(GRAPH, 4, 2, generate="none")), (5, 6), (4, 3)),
+    "CNN augmented": Case(stablemiss(CNN((3, 3, 3), generate="local"), augmented=True), (6, 5), (6, 5)),
+    "GraphTemporal augmented": Case(
+        stablemiss(GraphTemporal(GRAPH, 4, 2, generate="local"), augmented=True), (5, 6), (4, 3)
+    ),
     "CNN channels": Case(stablemiss(CNN((3, 3, 3), kernel=5, generate="local")), (2, 6, 5), (3, 6, 5)),
     "GraphTemporal global": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, rank=3)), (4, 6), (4, 3)),
     "GraphTemporal full": Case(stablemiss(GraphTemporal(GRAPH, 4, 2, rank=None)), (4, 5), (4, 3)),

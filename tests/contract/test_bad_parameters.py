@@ -128,6 +128,7 @@ METHOD_PARAMETERS = {
         "form": ["other"],
         "strength": [None, -1],
         "gamma": ["a", -1, [], (), {}, {0.1: 1.0}],
+        "mask_augmentation": [None, 2, "yes"],
     },
     "stablemiss_plus": {"strength": ["a", -1], "n_directions": [0, 2.5], "patience": PATIENCE},
     "column_net": {

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from stablemiss.architectures import Architecture, check_architecture
@@ -22,9 +23,10 @@ from stablemiss.base.network import (
     train_network,
 )
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_integer, check_number, check_widths
+from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_bool, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
+from stablemiss.missingness import MaskAugmentation
 from stablemiss.networks import (
     GeneratedCNN,
     GeneratedGraphTemporal,
@@ -40,6 +42,9 @@ from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import History, Rows, Step, adamw, to_device
+
+# Masked copies of each validation row for early stopping, beside the unchanged row.
+VALIDATION_COPIES = 1
 
 
 class HypernetworkPredictor(NetworkPredictor):
@@ -88,6 +93,8 @@ class HypernetworkMethod(Method):
     """
 
     predictor_class: ClassVar[type[Predictor]] = HypernetworkPredictor
+    # A parameter of StableMiss.
+    mask_augmentation: bool = False
     # PAPER: 1 to 3 layers of 128 to 4096 units.
     # DEVIATION: at most 1024 units in φ and 512 in g, because φ overfits with more; 0 hidden layers and 32
     # units of φ are included, because small tables need smaller networks.
@@ -126,6 +133,10 @@ class HypernetworkMethod(Method):
         self.max_epochs = max_epochs
         self.patience = patience
         self.device = device
+
+    @property
+    def hides_values(self) -> bool:
+        return self.mask_augmentation
 
     def check_shapes(self, shape: tuple[int, ...], output_shape: tuple[int, ...]) -> None:
         check_architecture(self.architecture)
@@ -181,6 +192,9 @@ class HypernetworkMethod(Method):
         device = to_device(self.device)
         with torch_randomness(rng):
             network = self._build(train, task).to(device)
+        augmentation = self._augmentation(train, task)
+        if augmentation is not None:
+            valid = augmentation.copies(valid if len(valid) else train, VALIDATION_COPIES, rng)
         rows, validation = train_and_validation_rows(train, valid, device)
         n_cells = cells_per_row(rows, train, task)
 
@@ -188,7 +202,10 @@ class HypernetworkMethod(Method):
             # PAPER: min Σ w_i (y_i − ŷ_i)². Divided by the number of rows in the batch, not by the sum of
             # their weights: the mean weight over all rows is one, and a batch of small weights should count
             # less.
-            output = network(batch.values, batch.mask)
+            mask = batch.mask
+            if augmentation is not None:
+                mask = mask * torch.from_numpy(augmentation.draw(len(batch), rng)).to(mask)
+            output = network(batch.values, mask)
             losses = batch.weight * task.row_loss(output, batch.target, batch.target_mask)
             return losses.mean() / n_cells
 
@@ -197,6 +214,13 @@ class HypernetworkMethod(Method):
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
         history = train_network(self, network, [step], rows, validation, task, rng, progress)
         return HypernetworkPredictor(network, history, weighting)
+
+    def _augmentation(self, train: MaskedData, task: Task) -> MaskAugmentation | None:
+        if not self.mask_augmentation:
+            return None
+        if isinstance(self.architecture, Architecture) and train.row_shape is not None:
+            return self.architecture.augmentation(train.row_shape, task.output_shape)
+        return MaskAugmentation.of(train.groups)
 
     def _build(self, train: MaskedData, task: Task) -> nn.Module:
         """Create the network for rows and targets of these shapes."""
@@ -217,3 +241,4 @@ class HypernetworkMethod(Method):
         check_integer(self, rank=(1, MAX_WIDTH), unless=None)
         check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "g_hidden")
+        check_bool(self, "mask_augmentation")

@@ -96,6 +96,11 @@ class StableMiss(HypernetworkMethod):
         validation loss is kept (without early stopping, the lowest training loss). A network is trained for
         each value, except for those whose weights differ from earlier ones by less than half a per cent on
         average.
+    mask_augmentation : bool, default=False
+        Whether further values are hidden at random in training, so that new masks are no surprise: each time
+        at another rate, cells of a table or image alone, sensors with their whole history. True is more
+        accurate when far more is missing than in training, and slightly less accurate otherwise. Not in the
+        paper.
 
     See Also
     --------
@@ -144,6 +149,7 @@ class StableMiss(HypernetworkMethod):
         form: Form = "weighted",
         strength: float = 0.25,
         gamma: float | Sequence[float] | None = None,
+        mask_augmentation: bool = False,
     ):
         super().__init__(
             architecture,
@@ -162,6 +168,7 @@ class StableMiss(HypernetworkMethod):
         self.form = form
         self.strength = strength
         self.gamma = gamma
+        self.mask_augmentation = mask_augmentation
 
     def learn_row_weights(
         self, train: MaskedData, rng: Rng, progress: Progress
