@@ -10,6 +10,7 @@ from stablemiss.missingness.mnar import MNAR
 from stablemiss.missingness.only import Only
 from stablemiss.missingness.outage import Outage
 from stablemiss.missingness.resampled import Resampled
+from stablemiss.missingness.sensor_outage import SensorOutage
 
 # Mechanisms whose only required argument is the level, by name: MECHANISMS["mar"](0.5).
 MECHANISMS: dict[str, Callable[..., Mechanism]] = {
@@ -31,4 +32,5 @@ __all__ = [
     "Only",
     "Outage",
     "Resampled",
+    "SensorOutage",
 ]

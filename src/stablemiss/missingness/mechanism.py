@@ -34,6 +34,7 @@ class Mechanism(ABC):
     MAR : Missing at random.
     MNAR : Missing not at random.
     Outage : Whole columns are hidden.
+    SensorOutage : Columns are hidden for many rows in a row.
     Resampled : Masks of another table.
     Only : Restricts a mechanism to some columns.
 
