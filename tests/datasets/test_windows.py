@@ -237,3 +237,26 @@ def test_the_error_for_wrong_input_says_what_is_wrong(call, facts):
 def test_rows_that_do_not_exist_raise(rows):
     with pytest.raises(IndexError, match="from 0 to 12"):
         windows_of(20).history(rows)
+
+
+def test_the_calendar_is_appended_as_rows_that_are_constant_over_time():
+    windows = windows_of()
+    with_calendar = windows.history([0, 7], calendar=True)
+    np.testing.assert_array_equal(with_calendar[:, : windows.n_nodes], windows.history([0, 7]))
+    calendar = with_calendar[:, windows.n_nodes :]
+    assert calendar.shape == (2, 19, 5)
+    for step in range(5):
+        np.testing.assert_allclose(calendar[:, :, step], windows.calendar([0, 7]), atol=1e-6)
+
+
+def test_deseasonalised_readings_plus_the_usual_ones_are_the_readings():
+    windows = windows_of()
+    hidden = windows.with_inputs(np.where(np.arange(500)[:, None] % 3 == 0, np.nan, windows.values))
+    usual = windows.hour_of_week_mean()
+    for one in (windows, hidden):
+        relative = one.deseasonalised(usual)
+        np.testing.assert_allclose(relative.future() + one.seasonal(usual), one.future())
+        hours = hour_of_week(one.times)[one.starts]
+        np.testing.assert_allclose(relative.history()[:, :, 0] + usual[hours], one.history()[:, :, 0])
+    with pytest.raises(ValueError, match="mean must have the shape"):
+        windows.deseasonalised(usual[:, :1])
