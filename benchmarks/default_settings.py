@@ -154,6 +154,8 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"batch_size": 256},
         {"hidden": (512,)},
         {"hidden": (128, 128)},
+        {"learning_rate": 1e-3, "hidden": (128, 128)},
+        {"learning_rate": 1e-3, "n_memory": 512},
     ],
     "partial_vae": [
         {},

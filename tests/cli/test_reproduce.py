@@ -16,7 +16,6 @@ def test_the_table_is_printed_and_the_records_are_stored(run, tmp_path):
 def test_invalid_arguments_give_an_error_and_create_no_folder(error_of, tmp_path):
     for arguments, facts in {
         ("table99",): "got 'table99'",
-        ("table5",): "table5 needs road networks",
         ("table1", "--budget", "cheap"): "got 'cheap'",
         ("table1", "--backend", "spark"): "got 'spark'",
         ("table1", "--method", "magic"): "got 'magic'",

@@ -134,6 +134,15 @@ def test_hidden_values_and_targets_that_are_not_observed_have_no_influence(name)
     np.testing.assert_array_equal(predict(refitted, data), predict(fitted(name), data))
 
 
+def test_targets_that_are_all_marked_as_observed_give_the_same_fit_as_without_marks(name):
+    data, task = draw(name, seen=1.1)
+    assert data.target_mask.all()
+    unmarked = replace(data, target_mask=None)
+    np.testing.assert_array_equal(
+        predict(fit(name, data, task), data), predict(fit(name, unmarked, task), data)
+    )
+
+
 def test_a_row_has_the_same_prediction_alone_in_a_batch_and_in_any_order(name):
     data, _ = draw(name)
     together = predict(fitted(name), data)

@@ -1,5 +1,7 @@
 """What is specific to the constant predictor: it is the mean, or the class shares."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,21 @@ def test_it_is_the_weighted_mean_of_all_rows(seed):
     predictor = Constant().fit(data, data, task, rng, NullProgress())
     prediction = task.decode(predictor.predict(np.zeros((4, 1)), np.ones((4, 1))))
     np.testing.assert_allclose(prediction, np.tile(np.average(y, axis=0, weights=weight), (4, 1)))
+
+
+def test_it_is_the_mean_of_the_observed_targets_and_zero_without_any():
+    rng = to_rng(0)
+    target, weight, seen = rng.normal(size=(40, 6)), rng.uniform(size=40), rng.uniform(size=(40, 6)) < 0.5
+    seen[:, 4] = False
+    data = MaskedData.of(np.zeros((40, 1)), np.ones((40, 1)), target, weight, None, seen)
+    task = Regression(np.zeros(6), np.ones(6), single=False, shape=(2, 3))
+    output = Constant().fit(data, data.rows(np.arange(0)), task, rng, NullProgress()).output
+    for j in range(6):
+        expected = np.average(target[seen[:, j], j], weights=weight[seen[:, j]]) if j != 4 else 0.0
+        assert output[j] == pytest.approx(expected, abs=1e-12)
+    garbage = replace(data, target=np.where(seen, data.target, np.nan))
+    again = Constant().fit(garbage, data.rows(np.arange(0)), task, rng, NullProgress()).output
+    np.testing.assert_array_equal(again, output)
 
 
 def test_outputs_are_the_class_shares_and_finite_for_a_class_without_weight():

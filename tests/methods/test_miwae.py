@@ -144,6 +144,35 @@ def test_draws_that_copy_the_target_do_not_increase_the_bound():
         assert float(target_bound(ratio, log_target, weight)) == pytest.approx(weight * likelihood, rel=1e-5)
 
 
+def test_targets_that_are_not_observed_are_left_out_of_the_likelihood(net):
+    rng = np.random.default_rng(0)
+    location, target = torch.from_numpy(rng.normal(size=(6, 4, 3))), torch.from_numpy(rng.normal(size=(6, 3)))
+    decoded = StudentT(location, torch.ones_like(location), torch.full_like(location, 5.0))
+    seen = torch.ones_like(target)
+    assert torch.equal(net.log_target(decoded, target, seen), net.log_target(decoded, target))
+    seen[:, 1] = 0.0
+    first_and_last = t.logpdf(target.numpy()[:, None], 5.0, location.numpy())[:, :, [0, 2]].sum(axis=2)
+    assert np.allclose(net.log_target(decoded, target, seen), first_and_last)
+
+
+@pytest.mark.parametrize("is_classes", [False, True])
+def test_arrays_and_tables_have_the_same_predictions_up_to_rounding(is_classes):
+    nets = []
+    for is_array in (False, True):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            net = MIWAENet(5, 3, is_classes, 2, 8, use_mask=True, n_draws=20, is_array=is_array).double()
+            nn.init.normal_(net.decoder.last.weight)  # predictions of an untrained network are zero
+        nets.append(net)
+    rng = np.random.default_rng(0)
+    mask = torch.from_numpy((rng.uniform(size=(30, 5)) < 0.5) * 1.0)
+    mask[0], mask[:, 1] = 0.0, 0.0  # a row without values, and a column that no row observes
+    values = torch.from_numpy(rng.normal(size=(30, 5))) * mask
+    table, array = (net(values, mask) for net in nets)
+    assert table.std() > 0.1
+    torch.testing.assert_close(array, table)
+
+
 def test_early_stopping_uses_all_validation_rows_with_fewer_draws_than_predictions(monkeypatch):
     """Training itself does not predict, so every prediction within the fit is one of validation rows."""
     n_valid, calls = 1500, []

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from stablemiss.methods import PartialVAE
@@ -58,6 +59,24 @@ def test_codes_of_disjoint_sets_add_up(point_net):
     )
 
 
+def test_rows_embedded_in_chunks_have_the_same_codes_and_gradients():
+    torch.manual_seed(0)
+    net = PointNet(400, d_column=4, d_code=9).double()
+    values, mask = rows(n=300, d=400)
+    assert values.numel() * 9 > MAX_ELEMENTS  # otherwise there would be one chunk
+    results = []
+    for net.in_chunks in (False, True):
+        codes = net(values, mask)
+        results.append([codes, *torch.autograd.grad(codes.square().mean(), list(net.parameters()))])
+    torch.testing.assert_close(*results)
+
+
+def test_columns_left_out_at_the_end_count_as_missing(point_net):
+    values, mask = rows()
+    mask[:, 4:] = 0.0
+    assert torch.allclose(point_net(values[:, :4], mask[:, :4]), point_net(values, mask))
+
+
 def test_the_divergence_equals_a_monte_carlo_estimate():
     """E_q log q − log p."""
     mean, log_variance = torch.tensor([[0.5, -1.0]]), torch.tensor([[0.3, -0.7]])
@@ -81,16 +100,29 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
-def make_net(d, d_code, n_draws):
+def make_net(d, d_code, n_draws, d_output=1, is_classes=False, is_array=False):
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return PartialVAENet(d, 1, False, 3, d_code, 4, (8,), (8,), n_draws)
+        net = PartialVAENet(d, d_output, is_classes, 3, d_code, 4, (8,), (8,), n_draws, is_array)
+        nn.init.normal_(net.decoder.last.weight)  # predictions of an untrained network are zero
+        return net
 
 
+@pytest.mark.parametrize("is_classes", [False, True])
+def test_arrays_and_tables_have_the_same_predictions_up_to_rounding(is_classes):
+    table, array = (make_net(6, 9, 5, 3, is_classes, is_array).double() for is_array in (False, True))
+    values, mask = rows()
+    mask[0] = 0.0
+    outputs = table(values * mask, mask)
+    assert outputs.std() > 0.1
+    torch.testing.assert_close(array(values * mask, mask), outputs)
+
+
+@pytest.mark.parametrize("is_array", [False, True])
 @pytest.mark.parametrize(("d_code", "n_draws"), [(50, 2), (2, 50)])
-def test_wide_tables_are_predicted_with_bounded_memory(d_code, n_draws):
+def test_wide_tables_are_predicted_with_bounded_memory(d_code, n_draws, is_array):
     """Long codes in the encoder, or many draws in the decoder: 20 million elements for 1,024 rows at once."""
-    wide = make_net(400, d_code, n_draws)
+    wide = make_net(400, d_code, n_draws, is_array=is_array)
     rng = torch.Generator().manual_seed(1)
     values, mask = torch.randn(1024, 400, generator=rng), (torch.rand(1024, 400, generator=rng) < 0.7).float()
     with torch.no_grad():

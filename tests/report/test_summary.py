@@ -54,8 +54,6 @@ def test_the_number_of_instances_is_written_as_a_range_if_columns_differ(two_ins
 def test_tables_that_were_not_run_and_missing_results_are_named(stored, complete):
     settings = dict(summarise(stored, QUICK).settings)
     assert settings["Not run"].startswith("Table 3, Table 6, ")
-    assert settings["Not run"].endswith(
-        "Table 4 (needs images (MNIST)), Table 5 (needs road networks (traffic))"
-    )
+    assert settings["Not run"].endswith("Figure 3, Table 4, Table 5")
     assert settings["Results missing in"].startswith("Table 1 (33 of 51 cells)")
     assert "Results missing in" not in dict(summarise(complete, STANDARD).settings)

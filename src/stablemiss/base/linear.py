@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -9,12 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.base.method import Predictor
-from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.data import Bools, Floats, MaskedData, zero_where_missing
+from stablemiss.seeding import Rng
 from stablemiss.stored import stored_array, stored_bool
 from stablemiss.tasks import Classification, Task
 
 # Log-odds of a class without training rows: a probability of about 1e-13.
 ABSENT_CLASS_LOG_ODDS = -30.0
+# Outputs that are observed in different rows are solved one by one up to this number of columns, or of
+# different sets of rows, and together by conjugate gradients above.
+MAX_EXACT_COLUMNS = 64
+MAX_EXACT_PATTERNS = 4
+# Conjugate gradients end when the residual of each output has fallen by this factor. Outputs that need more
+# iterations, which are those observed in hardly more rows than there are columns, are solved one by one: a
+# factorisation takes as long as about 200 iterations.
+RELATIVE_TOLERANCE = 1e-8
+MAX_ITERATIONS = 200
 
 
 class LinearPredictor(Predictor):
@@ -77,13 +88,21 @@ class LinearPredictor(Predictor):
 
 def join(train: MaskedData, valid: MaskedData) -> MaskedData:
     """Training rows followed by validation rows, for methods that need no validation."""
+    target_mask = None
+    if train.target_mask is not None or valid.target_mask is not None:
+        target_mask = np.concatenate([_observed_targets(train), _observed_targets(valid)])
     return replace(
         train,
         values=np.concatenate([train.values, valid.values]),
         mask=np.concatenate([train.mask, valid.mask]),
         target=np.concatenate([train.target, valid.target]),
         weight=np.concatenate([train.weight, valid.weight]),
+        target_mask=target_mask,
     )
+
+
+def _observed_targets(data: MaskedData) -> Bools:
+    return np.ones(data.target.shape, dtype=bool) if data.target_mask is None else data.target_mask
 
 
 def design(values: Floats, mask: Bools, means: Floats, use_mask: bool = False) -> Floats:
@@ -110,8 +129,21 @@ def design(values: Floats, mask: Bools, means: Floats, use_mask: bool = False) -
     return np.hstack([columns, mask]) if use_mask else columns
 
 
+def draw_columns(inputs: Floats, groups: NDArray, max_columns: int, rng: Rng) -> tuple[Floats, NDArray]:
+    """Random subset of the columns (n, d) and their groups (d,); all of them if `max_columns` allows it."""
+    if len(groups) <= max_columns:
+        return inputs, groups
+    columns = np.sort(rng.permutation(len(groups))[:max_columns])
+    return inputs[:, columns], groups[columns]
+
+
 def regress(
-    inputs: Floats, target: NDArray, weight: Floats, task: Task, ridge: float
+    inputs: Floats,
+    target: NDArray,
+    weight: Floats,
+    task: Task,
+    ridge: float,
+    target_mask: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Coefficients (p, d_output) and intercept (d_output,) of a weighted linear or logistic regression.
 
@@ -124,6 +156,8 @@ def regress(
         Least squares for regression, logistic regression for classification.
     ridge : float
         Penalty on squared coefficients, for least squares only. A larger value shrinks them towards zero.
+    target_mask : (n, d_output), default=None
+        True = observed target, for least squares only. None means that all are observed.
 
     See Also
     --------
@@ -131,16 +165,22 @@ def regress(
     """
     if isinstance(task, Classification):
         return logistic_regression(inputs, target, weight, task.d_output)
-    return least_squares(inputs, target, weight, ridge)
+    return least_squares(inputs, target, weight, ridge, target_mask)
 
 
-def least_squares(inputs: Floats, target: Floats, weight: Floats, ridge: float) -> tuple[Floats, Floats]:
+def least_squares(
+    inputs: Floats, target: Floats, weight: Floats, ridge: float, target_mask: Bools | None = None
+) -> tuple[Floats, Floats]:
     """Coefficients (p, d_output) and intercept (d_output,) of weighted ridge regression.
+
+    Each output is fitted to the rows in which it is observed. An output that is never observed gets zeros.
 
     See Also
     --------
     logistic_regression : The same for classification.
     """
+    if target_mask is not None and not target_mask.all():
+        return _least_squares_of_partial_targets(inputs, target, weight, ridge, target_mask)
     normalised = weight / weight.sum()
     input_mean, target_mean = normalised @ inputs, normalised @ target
     centred = inputs - input_mean
@@ -149,6 +189,124 @@ def least_squares(inputs: Floats, target: Floats, weight: Floats, ridge: float) 
     moments = centred.T @ (normalised[:, None] * (target - target_mean))
     coefficients = np.linalg.lstsq(gram, moments, rcond=None)[0]
     return coefficients, target_mean - input_mean @ coefficients
+
+
+def _least_squares_of_partial_targets(
+    inputs: Floats, target: Floats, weight: Floats, ridge: float, target_mask: Bools
+) -> tuple[Floats, Floats]:
+    coefficients = np.zeros((inputs.shape[1], target.shape[1]))
+    intercept = np.zeros(target.shape[1])
+    is_used = target_mask & (weight > 0)[:, None]
+    fitted = np.flatnonzero(is_used.any(axis=0))
+    patterns = _outputs_by_pattern(is_used, fitted)
+    if inputs.shape[1] > MAX_EXACT_COLUMNS and len(patterns) > MAX_EXACT_PATTERNS:
+        solution = _solve_together(inputs, target[:, fitted], weight, ridge, is_used[:, fitted])
+        coefficients[:, fitted], intercept[fitted] = solution
+        return coefficients, intercept
+    for outputs in patterns:
+        rows = is_used[:, outputs[0]]
+        solution = least_squares(inputs[rows], target[np.ix_(rows, outputs)], weight[rows], ridge)
+        coefficients[:, outputs], intercept[outputs] = solution
+    return coefficients, intercept
+
+
+def _outputs_by_pattern(is_used: Bools, outputs: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Split `outputs` into groups that are observed in the same rows."""
+    groups: dict[bytes, list[int]] = {}
+    for output in outputs:
+        groups.setdefault(np.packbits(is_used[:, output]).tobytes(), []).append(output)
+    return [np.array(group) for group in groups.values()]
+
+
+def _solve_together(
+    inputs: Floats, target: Floats, weight: Floats, ridge: float, is_used: Bools
+) -> tuple[Floats, Floats]:
+    """Least squares of many outputs, each on its own rows, by conjugate gradients.
+
+    Every output has its own normal equations, which would take a factorisation each. An iteration for all
+    outputs takes two matrix products instead. The mean of the normal equations is the preconditioner.
+    """
+    # Imported late, because only targets that are observed in part need it.
+    from scipy.linalg import cho_factor, cho_solve
+
+    share = weight[:, None] * is_used
+    share /= share.sum(axis=0)
+    target = zero_where_missing(target, is_used)
+    target_mean = _column_products(share, target)
+    mean_share = share.mean(axis=1)
+    origin = mean_share @ inputs
+    centred = inputs - origin
+    input_mean = centred.T @ share
+    moments = centred.T @ (share * (target - target_mean))
+    gram = centred.T @ (mean_share[:, None] * centred)
+    # Without a ridge, collinear columns would have no unique solution.
+    ridge = max(ridge, 1e-12 * gram.trace(), np.finfo(np.float64).tiny)
+    factor = cho_factor(gram + ridge * np.eye(len(gram)))
+
+    def multiply(direction: Floats, outputs: NDArray[np.int64]) -> Floats:
+        fitted = centred @ direction - _column_products(input_mean[:, outputs], direction)
+        return centred.T @ (share[:, outputs] * fitted) + ridge * direction
+
+    def precondition(residual: Floats) -> Floats:
+        return cho_solve(factor, residual)
+
+    coefficients, unsolved = _conjugate_gradients(multiply, precondition, moments)
+    for output in unsolved:
+        rows = is_used[:, output]
+        own = centred[rows] - input_mean[:, output]
+        gram = own.T @ (share[rows, output, None] * own) + ridge * np.eye(len(gram))
+        coefficients[:, output] = np.linalg.solve(gram, moments[:, output])
+    return coefficients, target_mean - _column_products(input_mean, coefficients) - origin @ coefficients
+
+
+def _conjugate_gradients(
+    multiply: Callable[[Floats, NDArray[np.int64]], Floats],
+    precondition: Callable[[Floats], Floats],
+    moments: Floats,
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Solve several positive definite systems of equations at the same time.
+
+    Parameters
+    ----------
+    multiply : function
+        Multiplies each column of an array (p, k) with the matrix of its system; the second argument has the
+        indices (k,) of the systems.
+    precondition : function
+        Multiplies the columns of an array with an approximate inverse of all matrices.
+    moments : (p, q)
+        Right-hand sides.
+
+    Returns
+    -------
+    solution : (p, q)
+    unsolved : (k,) int
+        Indices of the systems that are not known to be solved after `MAX_ITERATIONS`.
+    """
+    solution = np.zeros_like(moments)
+    left = np.arange(moments.shape[1])
+    residual, direction = moments, precondition(moments)
+    error = _column_products(residual, direction)
+    enough = RELATIVE_TOLERANCE**2 * error
+    for _ in range(MAX_ITERATIONS):
+        # Solved systems leave, because others may take many more iterations.
+        is_left = error > enough
+        left, error, enough = left[is_left], error[is_left], enough[is_left]
+        residual, direction = residual[:, is_left], direction[:, is_left]
+        if not len(left):
+            break
+        product = multiply(direction, left)
+        step = error / _column_products(direction, product)
+        solution[:, left] += step * direction
+        residual = residual - step * product
+        preconditioned = precondition(residual)
+        previous, error = error, _column_products(residual, preconditioned)
+        direction = preconditioned + error / previous * direction
+    return solution, left
+
+
+def _column_products(a: Floats, b: Floats) -> Floats:
+    """Scalar product of each column of `a` with the same column of `b`."""
+    return np.einsum("ij,ij->j", a, b)
 
 
 def logistic_regression(

@@ -51,10 +51,11 @@ def reproduce(
 ) -> None:
     """Run tables and figures of the paper, store all records, and print results beside the published ones."""
     with plain_errors():
+        from stablemiss.experiments.array_comparison import compare_arrays
         from stablemiss.experiments.comparison import compare
         from stablemiss.experiments.reproduce import Reproduction
         from stablemiss.experiments.workers import Workers
-        from stablemiss.report.terminal import print_comparison
+        from stablemiss.report.terminal import print_arrays, print_comparison
         from stablemiss.results import Store
 
         # All arguments are checked before the folder is created.
@@ -70,5 +71,7 @@ def reproduce(
         records = reproduction.run(store, workers, retry_failed, progress)
         for table in reproduction.tables:
             print_comparison(compare(table, records, reproduction.budget))
+        for array_table in reproduction.array_tables:
+            print_arrays(compare_arrays(array_table, records, reproduction.budget))
         typer.echo(f"Records: {store.path}")
         typer.echo(f"To write an HTML report: stablemiss report --budget {budget} --folder {folder}")

@@ -34,8 +34,8 @@ class TestSets:
 
     __test__: ClassVar[bool] = False
 
-    X: Mapping[TestSetting, Floats]  # (n, d) rows, NaN where missing
-    y: NDArray  # (n,) targets
+    X: Mapping[TestSetting, Floats]  # (n, d) rows, or arrays, NaN where missing
+    y: NDArray  # (n,) targets, or arrays, NaN where not observed
 
 
 class Scores(NamedTuple):
@@ -102,7 +102,12 @@ def _error(model: Any, X: Floats, y: NDArray) -> float:
     if np.isfinite(prediction).all():
         # The square of a finite prediction can overflow, too.
         with np.errstate(over="ignore"):
-            error = float(root_mean_squared_error(y, prediction))
+            # Arrays: pooled over all cells that are observed.
+            error = (
+                float(np.sqrt(np.nanmean(np.square(prediction - y))))
+                if np.ndim(y) > 2
+                else float(root_mean_squared_error(y, prediction))
+            )
     if not np.isfinite(error):
         raise FloatingPointError("Some predictions are not finite or too large to compute their RMSE.")
     return error

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stablemiss.experiments.array_tables import ArrayColumn, ArrayTable
 from stablemiss.experiments.tables import PaperTable, TableColumn
 
 # PAPER: γ is selected from this list.
@@ -73,6 +74,9 @@ class Budget:
     # must not depend on the machine.
     seconds: float
     n_real_rows: int | None = None  # maximum number of training rows of a real table; None: all
+    n_images: int = 16384  # training images, of which a tenth is for validation
+    n_test_images: int = 2000
+    window_stride: int = 4  # every fourth window of a sensor network is used
     # Missing rates to run; table columns with other rates are skipped. None: run all.
     levels: tuple[float, ...] | None = None
     # Missing rates at which models are trained; columns that need others are skipped. None: all.
@@ -105,6 +109,14 @@ class Budget:
             )
         ]
 
+    def array_columns(self, table: ArrayTable) -> tuple[ArrayColumn, ...]:
+        """The columns of a table of images or sensors that are run at this budget."""
+        return tuple(
+            column
+            for column in table.columns
+            if self.levels is None or not table.has_levels or column.test.level in self.levels
+        )
+
     def labels(self, table: PaperTable) -> list[str]:
         """The labels of a table or figure that are run at this budget."""
         return [
@@ -113,7 +125,7 @@ class Budget:
             if self.methods is None or label not in LABELS or LABELS[label][0] in self.methods
         ]
 
-    def instances(self, table: PaperTable) -> range:
+    def instances(self, table: PaperTable | ArrayTable) -> range:
         """The instances of a table or figure that are run at this budget."""
         return range(table.n_instances if self.n_instances is None else self.n_instances)
 
@@ -143,6 +155,9 @@ BUDGETS: dict[str, Budget] = {
             n_test_rows=1000,
             seconds=10,
             n_real_rows=2000,
+            n_images=300,
+            n_test_images=100,
+            window_stride=60,
             levels=(0.1, 0.5, 0.9),
             n_instances=1,
             is_brief=True,

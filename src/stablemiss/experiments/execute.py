@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -13,14 +14,16 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import PredefinedSplit
 from threadpoolctl import threadpool_limits
 
+from stablemiss.architectures import GraphTemporal
 from stablemiss.base.method import Method
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.data import Floats
+from stablemiss.datasets import Graph
 from stablemiss.estimators import MissingRegressor, OutOfRangeWarning
 from stablemiss.estimators.missing import method_with_params
 from stablemiss.evaluation import fit_and_score
 from stablemiss.experiments.budgets import LABELS
-from stablemiss.experiments.problem import Problem, draw_problem
+from stablemiss.experiments.problem import Problem
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import OPTIMAL
 from stablemiss.progress import Progress
@@ -73,17 +76,17 @@ class KnownPredictor(RegressorMixin, BaseEstimator):
 
 
 def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
-    problem = draw_problem(run)
+    problem = run.problem()
     start = perf_counter()
     with warnings.catch_warnings():
         # A few test rows lie far outside the range of the training rows; all methods receive the same rows.
         warnings.simplefilter("ignore", OutOfRangeWarning)
-        method = run.method()
+        method = _with_graph(run.method(), problem.graph)
         model, config = _model(run, method, problem)
         search_seconds = perf_counter() - start
         X, y = problem.X, problem.y
-        if method is not None and method.trains_on_validation:
-            # A method without choices is trained on all rows that it gets.
+        if getattr(method, "trains_on_validation", method is not None):
+            # A method without choices, and a reference, is trained on all rows that it gets.
             X, y = X[~problem.is_validation], y[~problem.is_validation]
         result = fit_and_score(model, X, y, problem.tests, progress)
     return {
@@ -95,12 +98,26 @@ def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
         # Without validation rows that were drawn in addition.
         "n_rows": len(problem.y) - (run.budget.n_validation_rows or 0 if not run.is_real else 0),
         "n_test_rows": len(problem.tests.y),
-        "n_features": problem.X.shape[1],
+        "n_features": int(np.prod(problem.X.shape[1:])),
     }
 
 
-def _model(run: Run, method: Method | None, problem: Problem) -> tuple[Any, dict[str, Any]]:
+def _with_graph(method: Any, graph: Graph | None) -> Any:
+    """The method with the graph of the sensors, if it uses one."""
+    if graph is None:
+        return method
+    architecture = getattr(method, "architecture", None)
+    if isinstance(architecture, GraphTemporal):
+        return method.set_params(architecture=replace(architecture, graph=graph))
+    return method.set_params(graph=graph) if "graph" in method.get_params(deep=False) else method
+
+
+def _model(run: Run, method: Any, problem: Problem) -> tuple[Any, dict[str, Any]]:
     """The estimator of a run, after a search if the budget asks for one, and its parameters."""
+    if method is not None and not isinstance(method, Method):
+        if "random_state" in method.get_params(deep=False):
+            method.set_params(random_state=run.seed)
+        return method, describe(method)
     if method is None:
         if problem.population is None:
             raise ValueError(f"The best predictor for {run.dataset} is not known.")
@@ -112,7 +129,7 @@ def _model(run: Run, method: Method | None, problem: Problem) -> tuple[Any, dict
         # The shift is intended, so a warning about it is redundant.
         on_unseen_missing="ignore",
     )
-    space = searched_space(run.label, method.space, run.is_real)
+    space = {} if run.is_array else searched_space(run.label, method.space, run.is_real)
     if run.budget.n_trials and space:
         # optuna is an optional dependency.
         from stablemiss.tuning import tune

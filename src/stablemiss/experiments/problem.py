@@ -9,6 +9,7 @@ import numpy as np
 
 from stablemiss.data import Bools, Floats
 from stablemiss.datasets import (
+    Graph,
     Population,
     load_house_sales,
     make_gaussian,
@@ -36,11 +37,12 @@ SYNTHETIC_VALIDATION_FRACTION = 0.15
 class Problem(NamedTuple):
     """Training rows, test rows, and what is known about their distribution."""
 
-    X: Floats  # (n, d) training rows, NaN where missing
-    y: Floats  # (n,)
+    X: Floats  # (n, d) training rows, or arrays, NaN where missing
+    y: Floats  # (n,), or arrays
     is_validation: Bools  # (n,) rows for early stopping and choices; no method is trained on them
     tests: TestSets
     population: Population | None  # the distribution of the rows, if it is known
+    graph: Graph | None = None  # which sensors exchange information, if rows are windows of a sensor network
 
 
 def draw_problem(run: Run) -> Problem:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from stablemiss.datasets import load_house_sales
+from stablemiss.experiments.array_problem import berlin, mnist
+from stablemiss.experiments.array_tables import ARRAY_TABLES, BERLIN, MNIST
 from stablemiss.experiments.budgets import BUDGETS, LABELS, Budget, demo_budget
 from stablemiss.experiments.execute import execute
-from stablemiss.experiments.runs import Run, plan_runs
-from stablemiss.experiments.tables import TABLES, UNAVAILABLE, PaperTable
+from stablemiss.experiments.runs import Run, plan_array_runs, plan_runs
+from stablemiss.experiments.tables import TABLES, PaperTable
 from stablemiss.experiments.workers import Workers
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.results import Record, Store
 
 ALL = "all"
+# Data set → function that reads it, and raises an error that says how to get it.
+LOADERS: dict[str, Callable[[], Any]] = {"house_sales": load_house_sales, MNIST: mnist, BERLIN: berlin}
+ARRAY_LABELS = [label for table in ARRAY_TABLES.values() for label in table.methods]
 
 
 class Reproduction:
@@ -37,12 +43,18 @@ class Reproduction:
     """
 
     def __init__(self, names: Sequence[str], budget: str = "standard", methods: Sequence[str] | None = None):
+        labels = list(dict.fromkeys([*LABELS, *ARRAY_LABELS]))
         for name in methods or ():
-            if name not in LABELS:
-                raise ValueError(f"method must be one of {', '.join(LABELS)}; got {name!r}.")
+            if name not in labels:
+                raise ValueError(f"method must be one of {', '.join(labels)}; got {name!r}.")
         self.budget = to_budget(budget)
-        self.tables = [TABLES[name] for name in _to_names(names)]
-        self.runs = plan_runs([table.name for table in self.tables], self.budget, methods or LABELS)
+        names = _to_names(names)
+        self.tables = [TABLES[name] for name in names if name in TABLES]
+        self.array_tables = [ARRAY_TABLES[name] for name in names if name in ARRAY_TABLES]
+        self.runs = [
+            *plan_runs([table.name for table in self.tables], self.budget, methods or LABELS),
+            *plan_array_runs([table.name for table in self.array_tables], self.budget, methods),
+        ]
 
     def run(
         self,
@@ -69,9 +81,10 @@ class Reproduction:
         progress = progress or NullProgress()
         with store.appending() as append:
             pending = self._pending(store, retry_failed)
-            if any(run.is_real for run in pending):
+            for dataset in {run.dataset for run in pending}:
                 # Without the data this raises one error before the first fit, not one failure per run.
-                load_house_sales()
+                if dataset in LOADERS:
+                    LOADERS[dataset]()
             progress.start(f"{len(pending)} of {len(self.runs)} fits", total=len(pending))
             for done, record in enumerate((workers or Workers()).map(execute, pending), start=1):
                 append(record)
@@ -126,19 +139,18 @@ def to_budget(name: str) -> Budget:
 
 def current_records(store: Store, budget: Budget) -> tuple[list[Record], int]:
     """Stored records of a budget that are up to date, and the number of those that are not."""
-    runs = {run.key: run for run in plan_runs(TABLES, budget)}
+    planned = [*plan_runs(TABLES, budget), *plan_array_runs(ARRAY_TABLES, budget)]
+    runs = {run.key: run for run in planned}
     records = [record for record in store.records() if record.experiment == budget.name]
     current = [record for record in records if record.key in runs and runs[record.key].is_done_by(record)]
     return current, len(records) - len(current)
 
 
 def _to_names(names: Sequence[str]) -> list[str]:
-    choices = ", ".join([*TABLES, ALL])
+    choices = ", ".join([*TABLES, *ARRAY_TABLES, ALL])
     if not names:
         raise ValueError(f"Name at least one table or figure to reproduce: {choices}.")
     for name in names:
-        if name in UNAVAILABLE:
-            raise ValueError(f"{name} needs {UNAVAILABLE[name]}, which stablemiss cannot run yet.")
-        if name not in (*TABLES, ALL):
+        if name not in (*TABLES, *ARRAY_TABLES, ALL):
             raise ValueError(f"Tables and figures to reproduce are {choices}; got {name!r}.")
-    return list(TABLES) if ALL in names else list(dict.fromkeys(names))
+    return [*TABLES, *ARRAY_TABLES] if ALL in names else list(dict.fromkeys(names))

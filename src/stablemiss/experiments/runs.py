@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from stablemiss.base.method import Method
 from stablemiss.evaluation import TestSetting
+from stablemiss.experiments.array_methods import REFERENCES, array_settings
+from stablemiss.experiments.array_problem import draw_image_problem, draw_sensor_problem
+from stablemiss.experiments.array_tables import ARRAY_DATASETS, ARRAY_TABLES, BERLIN, MNIST
 from stablemiss.experiments.budgets import LABELS, Budget, settings_of
-from stablemiss.experiments.problem import POPULATIONS
+from stablemiss.experiments.problem import POPULATIONS, Problem, draw_problem
 from stablemiss.experiments.tables import CONSTANT, LINEAR, OPTIMAL, TABLES, PaperTable
 from stablemiss.methods import METHODS
 from stablemiss.results import Record
@@ -21,7 +23,7 @@ class _Fit(NamedTuple):
 
     dataset: str
     mechanism: str
-    level: float
+    level: float | None
     instance: int
     label: str
 
@@ -32,8 +34,8 @@ class Run:
 
     budget: Budget
     dataset: str
-    mechanism: str  # of the training rows
-    level: float  # its missing rate
+    mechanism: str  # of the training rows, or their period
+    level: float | None  # its missing rate; None if it is natural
     instance: int  # number of the random population, or of the random split of a real table
     label: str  # one of LABELS, or an exact predictor of a synthetic population, "optimal" or "linear"
     tests: tuple[TestSetting, ...] = ()  # every test that any table or figure asks for
@@ -47,10 +49,30 @@ class Run:
         """Whether the rows come from a real table, whose best predictor is not known."""
         return self.dataset not in POPULATIONS
 
-    def method(self) -> Method | None:
-        """The method that is fitted; None for the exact predictors of a population."""
+    @property
+    def is_array(self) -> bool:
+        """Whether rows are images or windows of sensors."""
+        return self.dataset in ARRAY_DATASETS
+
+    def problem(self) -> Problem:
+        """Training and test rows."""
+        if self.dataset == MNIST:
+            return draw_image_problem(self)
+        return draw_sensor_problem(self) if self.dataset == BERLIN else draw_problem(self)
+
+    def method(self) -> Any:
+        """The method, or the reference estimator; None for the exact predictors of a population.
+
+        An architecture for sensors has no graph yet, because it belongs to the data.
+        """
         if self.label in (OPTIMAL, LINEAR):
             return None
+        if self.is_array:
+            name, settings = array_settings(self.label, self.dataset, self.budget.is_brief)
+            if name in REFERENCES:
+                return REFERENCES[name](**settings)
+            brief = METHODS[name].brief if self.budget.is_brief else {}
+            return METHODS[name](**{**settings, **brief})
         name, settings = settings_of(self.label, self.mechanism, self.is_real, self.budget)
         method = METHODS[name]
         return method(**{**(method.brief if self.budget.is_brief else {}), **settings})
@@ -58,6 +80,14 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """Everything that determines the scores and is not already in the key of the record."""
         method = self.method()
+        if self.is_array:
+            return {
+                "method": describe(method),
+                "n_images": self.budget.n_images,
+                "n_test_images": self.budget.n_test_images,
+                "window_stride": self.budget.window_stride,
+                "seed": self.seed,
+            }
         return {
             "method": None if method is None else describe(method),
             "n_features": self.budget.n_features,
@@ -138,6 +168,41 @@ def plan_runs(
                 needed.add(fit)
     order = sorted(needed, key=lambda fit: (fit.instance, fit.dataset, fit.mechanism, fit.level, fit.label))
     return [Run(budget, *fit, tests=tuple(sorted(tests[fit]))) for fit in order]
+
+
+def plan_array_runs(names: Iterable[str], budget: Budget, labels: Iterable[str] | None = None) -> list[Run]:
+    """The runs that tables of images and sensor networks need, sorted by instance.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names in `ARRAY_TABLES`.
+    budget : Budget
+    labels : iterable of str, default=None
+        Labels to fit. None: all.
+
+    Examples
+    --------
+    >>> from stablemiss.experiments.budgets import BUDGETS
+    >>> [run.level for run in plan_array_runs(["table4"], BUDGETS["quick"], ["stablemiss"])]
+    [0.1, 0.5, 0.9]
+    """
+    tests: dict[_Fit, set[TestSetting]] = {}
+    for name in names:
+        table = ARRAY_TABLES[name]
+        for instance in budget.instances(table):
+            for column in budget.array_columns(table):
+                fits = [(label, column.train) for label in table.methods]
+                if table.retrains(column):
+                    fits += [(label, column.test) for label in table.retrained]
+                for label, train in fits:
+                    if labels is None or label in labels:
+                        fit = _Fit(table.dataset, train.mechanism, train.level, instance, label)
+                        tests.setdefault(fit, set()).add(TestSetting(*column.test))
+    order = sorted(
+        tests, key=lambda fit: (fit.instance, fit.dataset, fit.mechanism, fit.level or 0.0, fit.label)
+    )
+    return [Run(budget, *fit, tests=tuple(sorted(tests[fit], key=str))) for fit in order]
 
 
 def _fits_and_tests(table: PaperTable, budget: Budget) -> Iterator[tuple[_Fit, TestSetting]]:

@@ -151,9 +151,6 @@ TABLES: dict[str, PaperTable] = {
         PaperTable("figure3", "gaussian_ind", _INDEPENDENT, _INDEPENDENT, _TRAINED_AT_10, _FIGURE_METHODS),
     )
 }
-# Tables that cannot be run yet, and the data that they need.
-UNAVAILABLE = {"table4": "images (MNIST)", "table5": "road networks (traffic)"}
-
 _DEMO_METHODS = (
     "ols",
     "boosting",

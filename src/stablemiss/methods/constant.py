@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from stablemiss.base.linear import join
 from stablemiss.base.method import Method, Predictor
-from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.data import Bools, Floats, MaskedData, zero_where_missing
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.stored import stored_array
@@ -43,6 +44,7 @@ class Constant(Method):
 
     name: ClassVar[str] = "constant"
     predictor_class: ClassVar[type[Predictor]] = ConstantPredictor
+    reads_arrays: ClassVar[bool] = True
 
     @property
     def trains_on_validation(self) -> bool:
@@ -52,10 +54,15 @@ class Constant(Method):
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> ConstantPredictor:
         # No parameter is chosen on validation rows, so they are training rows too.
-        target = np.concatenate([train.target, valid.target])
-        weight = np.concatenate([train.weight, valid.weight])
+        data = join(train, valid)
         if isinstance(task, Classification):
-            shares = np.bincount(target, weights=weight, minlength=task.d_output) / weight.sum()
+            shares = np.bincount(data.target, weights=data.weight, minlength=task.d_output)
+            shares = shares / data.weight.sum()
             # A class whose rows all have weight zero keeps finite log-odds.
             return ConstantPredictor(np.log(np.maximum(shares, 1e-12)))
-        return ConstantPredictor(np.average(target, axis=0, weights=weight))
+        if data.target_mask is None or data.target_mask.all():
+            return ConstantPredictor(np.average(data.target, axis=0, weights=data.weight))
+        total = data.weight @ data.target_mask
+        sums = data.weight @ zero_where_missing(data.target, data.target_mask)
+        # The encoded targets have mean zero, which is predicted for an output that is never observed.
+        return ConstantPredictor(sums / np.where(total > 0, total, 1.0))

@@ -8,8 +8,8 @@ Shift", AAAI 2020 (decorrelated weighting regression):
                     ‖β‖₁ < λ₁,   Σ w² / n < λ₃,   (Σ w / n − 1)² < λ₄
 
 Deviations: correlations instead of covariances by default; weights are learned before the coefficients, not
-jointly; a ridge penalty instead of the bound on ‖β‖₁. One more is in `decorrelation/balancing.py`. Each is
-explained at its DEVIATION comment.
+jointly; from a random subset of the columns if there are many; a ridge penalty instead of the bound on ‖β‖₁.
+One more is in `decorrelation/balancing.py`. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from stablemiss.base.linear import LinearPredictor, design, join, regress
+from stablemiss.base.linear import LinearPredictor, design, draw_columns, join, regress
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import check_integer, check_number
@@ -48,6 +48,10 @@ class DWR(Method):
     order : int, default=1
         Powers of the columns up to this order are made uncorrelated between columns. A larger value removes
         more kinds of dependence; the cost grows with its square, and the effective sample size falls.
+    max_columns : int, default=128
+        Maximum number of columns that are made uncorrelated. If there are more, as in images, a random subset
+        is drawn. A larger value covers more pairs; the cost grows with its square, and the effective sample
+        size falls.
     tolerance : float, default=1e-6
         A sum of squared correlations below this counts as zero. A larger value ends earlier.
     max_steps : int, default=1000
@@ -82,6 +86,7 @@ class DWR(Method):
 
     name: ClassVar[str] = "dwr"
     predictor_class: ClassVar[type[Predictor]] = LinearPredictor
+    reads_arrays: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "scale": Choice("correlation", "covariance", "fixed"),
         "penalty": Range(0.01, 100.0, log=True),
@@ -94,6 +99,7 @@ class DWR(Method):
         scale: Scale = "correlation",
         penalty: float = 10.0,
         order: int = 1,
+        max_columns: int = 128,
         tolerance: float = 1e-6,
         max_steps: int = 1000,
         learning_rate: float = 0.1,
@@ -103,6 +109,7 @@ class DWR(Method):
         self.scale = scale
         self.penalty = penalty
         self.order = order
+        self.max_columns = max_columns
         self.tolerance = tolerance
         self.max_steps = max_steps
         self.learning_rate = learning_rate
@@ -116,25 +123,28 @@ class DWR(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
-        check_integer(self, order=(1, 10))
+        check_integer(self, order=(1, 10), max_columns=2)
         check_number(self, ridge="[0, inf)")
         # No parameter is chosen on validation rows, so they are training rows too.
         data = join(train, valid)
         means = data.column_means()
         inputs = design(data.values, data.mask, means)
+        # DEVIATION: from a subset if there are many columns, because cost and sum of squares grow with the
+        # square of their number, and with a fixed penalty few rows would carry all the weight.
+        columns, groups = draw_columns(inputs, data.groups, self.max_columns, rng)
         # DEVIATION: weights before coefficients, because weights that depend on the target could exclude the
         # rows that a linear function does not fit.
         decorrelator = BalancingDecorrelator(
             self.scale, self.penalty, self.tolerance, self.max_steps, self.learning_rate, self.device
         )
         weight = decorrelator.learn_weights(
-            np.hstack([inputs**power for power in range(1, self.order + 1)]),
+            np.hstack([columns**power for power in range(1, self.order + 1)]),
             rng=rng,
             weight=data.weight,
-            groups=np.tile(data.groups, self.order),
+            groups=np.tile(groups, self.order),
             progress=progress,
         )
         # DEVIATION: a ridge penalty instead of the bound on ‖β‖₁, because all methods with row weights then
         # share the same regression and differ only in their weights.
-        coefficients, intercept = regress(inputs, data.target, weight, task, self.ridge)
+        coefficients, intercept = regress(inputs, data.target, weight, task, self.ridge, data.target_mask)
         return LinearPredictor(means, coefficients, intercept, use_mask=False, weight=weight)

@@ -28,7 +28,12 @@ import torch
 from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor
-from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
+from stablemiss.base.network import (
+    NetworkPredictor,
+    cells_per_row,
+    train_and_validation_rows,
+    train_network,
+)
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import MAX_DRAWS, MAX_WIDTH, check_bool, check_integer, check_number
 from stablemiss.data import MaskedData
@@ -41,6 +46,7 @@ from stablemiss.networks import (
     predict_in_chunks,
     target_columns,
 )
+from stablemiss.networks.latent import mean_target
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
@@ -87,6 +93,13 @@ class StudentT:
         )
 
 
+def to_student_t(outputs: Tensor) -> StudentT:
+    """Distributions (…, k) from decoder outputs (…, 3 k): locations, then scales, then degrees of freedom."""
+    location, scale, degrees = outputs.chunk(3, dim=-1)
+    softplus = nn.functional.softplus
+    return StudentT(location, softplus(scale) + MIN_SCALE, softplus(degrees) + MIN_DEGREES)
+
+
 class MIWAENet(nn.Module):
     """Gaussian q(z | observed values), and Student's t p(x | z) of each column, one of which is the target.
 
@@ -102,6 +115,9 @@ class MIWAENet(nn.Module):
         Whether the encoder reads the mask in addition to the zero-filled values.
     n_draws : int
         Number of draws of z used for a prediction.
+    is_array : bool, default=False
+        Whether rows are arrays, which have many columns and targets. Predictions are then computed in another
+        order, which is much faster for these and differs by rounding.
 
     Shape
     -----
@@ -119,6 +135,7 @@ class MIWAENet(nn.Module):
         hidden: int,
         use_mask: bool,
         n_draws: int,
+        is_array: bool = False,
     ):
         super().__init__()
         self.config = {
@@ -129,8 +146,10 @@ class MIWAENet(nn.Module):
             "hidden": hidden,
             "use_mask": use_mask,
             "n_draws": n_draws,
+            "is_array": is_array,
         }
         self.d, self.d_output, self.is_classes, self.use_mask = d, d_output, is_classes, use_mask
+        self.is_array = is_array
         width = d + d_output
         self.encoder = MLP([width * (1 + use_mask), hidden, hidden, 2 * d_latent])
         self.decoder = MLP([d_latent, hidden, hidden, 3 * width])
@@ -147,11 +166,10 @@ class MIWAENet(nn.Module):
 
     def decode(self, z: Tensor) -> tuple[StudentT, StudentT]:
         """Distributions of columns (…, d) and targets (…, d_output); locations of classes are log-odds."""
-        location, scale, degrees = self.decoder(z).chunk(3, dim=-1)
-        scale = nn.functional.softplus(scale) + MIN_SCALE
-        degrees = nn.functional.softplus(degrees) + MIN_DEGREES
-        split = [tensor.split([self.d, self.d_output], -1) for tensor in (location, scale, degrees)]
-        columns, targets = (StudentT(*parameters) for parameters in zip(*split, strict=True))
+        both = to_student_t(self.decoder(z))
+        parameters = (both.location, both.scale, both.degrees)
+        split = [tensor.split([self.d, self.d_output], -1) for tensor in parameters]
+        columns, targets = (StudentT(*part) for part in zip(*split, strict=True))
         return columns, targets
 
     def log_ratio(
@@ -174,24 +192,49 @@ class MIWAENet(nn.Module):
         prior = (0.5 * (standard.square() - z.square())).sum(dim=2) + scale.log().sum(dim=1)[:, None]
         return log_likelihood + prior
 
-    def log_target(self, decoded: StudentT, target: Tensor) -> Tensor:
-        """log p(target | z), (n, K), for numbers (n, d_output) or class codes (n,)."""
+    def log_target(self, decoded: StudentT, target: Tensor, seen: Tensor | None = None) -> Tensor:
+        """log p(observed target | z), (n, K).
+
+        Parameters
+        ----------
+        decoded : StudentT
+        target : (n, d_output) or (n,)
+            Numbers or class codes.
+        seen : (n, d_output), default=None
+            1 = observed number. None means that all are observed.
+        """
         if self.is_classes:
             chosen = target[:, None, None].expand(-1, decoded.location.shape[1], 1)
             return decoded.location.log_softmax(dim=2).gather(2, chosen)[..., 0]
-        return decoded.log_density(target[:, None]).sum(dim=2)
+        log_density = decoded.log_density(target[:, None])
+        return (log_density if seen is None else seen[:, None] * log_density).sum(dim=2)
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        per_row = len(self.draws[: self.n_used_draws]) * 3 * (self.d + self.d_output)
+        n_decoded = self.d if self.is_array else self.d + self.d_output
+        per_row = len(self.draws[: self.n_used_draws]) * 3 * n_decoded
         return predict_in_chunks(self._predict, values, mask, per_row)
 
     def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
         no_target = values.new_zeros(len(values), self.d_output)
         mean, scale = self.encode(*(torch.cat([table, no_target], dim=1) for table in (values, mask)))
         z = mean[:, None] + scale[:, None] * self.draws[: self.n_used_draws]
+        if self.is_array:
+            return self._mean_target(values, mask, mean, scale, z)
         columns, targets = self.decode(z)
         ratio = self.log_ratio(values, mask, mean, scale, z, columns)
         return mean_over_draws(targets.location, ratio.softmax(dim=1), self.is_classes)
+
+    def _mean_target(self, values: Tensor, mask: Tensor, mean: Tensor, scale: Tensor, z: Tensor) -> Tensor:
+        """Outputs (n, d_output) from draws z, decoding only columns that one of the rows observes.
+
+        The chunks of long rows are single rows, so that missing columns cost nothing.
+        """
+        hidden, last, width = self.decoder.layers(z), self.decoder.last, self.d + self.d_output
+        observed = mask.any(dim=0).nonzero()[:, 0]
+        outputs = torch.cat([observed, width + observed, 2 * width + observed])
+        columns = to_student_t(nn.functional.linear(hidden, last.weight[outputs], last.bias[outputs]))
+        ratio = self.log_ratio(values[:, observed], mask[:, observed], mean, scale, z, columns)
+        return mean_target(self.decoder, hidden, ratio.softmax(dim=1), slice(self.d, width), self.is_classes)
 
 
 class MIWAEPredictor(NetworkPredictor):
@@ -255,6 +298,7 @@ class MIWAE(Method):
 
     name: ClassVar[str] = "miwae"
     predictor_class: ClassVar[type[Predictor]] = MIWAEPredictor
+    reads_arrays: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "d_latent": Choice(5, 10, 20, 40, 60),
         "hidden": Choice(64, 128, 256),
@@ -316,13 +360,16 @@ class MIWAE(Method):
                 use_mask=self.use_mask,
                 # DEVIATION: a fifth of the published number of draws, because more made no difference.
                 n_draws=self.n_draws,
+                is_array=train.row_shape is not None,
             ).to(device)
+        rows, validation = train_and_validation_rows(train, valid, device)
+        n_cells = cells_per_row(rows, train, task)
 
         def loss(batch: Rows) -> Tensor:
             targets = target_columns(batch.target, task.d_output)
             # DEVIATION: half of the targets are hidden from the encoder, because in prediction all are. The
             # bound is valid for any q, so the loss still includes these targets.
-            shown = draw_target_mask(targets)
+            shown = draw_target_mask(targets, batch.target_mask)
             mean, scale = network.encode(
                 torch.cat([batch.values, targets * shown], dim=1), torch.cat([batch.mask, shown], dim=1)
             )
@@ -330,11 +377,11 @@ class MIWAE(Method):
             z = mean[:, None] + scale[:, None] * noise
             columns, decoded_target = network.decode(z)
             ratio = network.log_ratio(batch.values, batch.mask, mean, scale, z, columns)
+            log_target = network.log_target(decoded_target, batch.target, batch.target_mask)
             # DEVIATION: the target has a larger weight, because as one column of many it is hardly fitted.
-            bound = target_bound(ratio, network.log_target(decoded_target, batch.target), self.label_weight)
-            return -(batch.weight * bound).mean()
+            bound = target_bound(ratio, log_target, self.label_weight)
+            return -(batch.weight * bound).mean() / n_cells
 
-        rows, validation = train_and_validation_rows(train, valid, device)
         step = Step(loss, list(network.parameters()), adamw(self.learning_rate, self.weight_decay))
         # DEVIATION: early stopping on predictions of validation rows, because the bound keeps improving long
         # after the predictions stop doing so.

@@ -23,7 +23,12 @@ import torch
 from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor
-from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
+from stablemiss.base.network import (
+    NetworkPredictor,
+    cells_per_row,
+    train_and_validation_rows,
+    train_network,
+)
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import MAX_LAYERS, check_choice, check_integer, check_number, check_widths
 from stablemiss.data import Floats, MaskedData
@@ -153,6 +158,7 @@ class NeuMiss(Method):
 
     name: ClassVar[str] = "neumiss"
     predictor_class: ClassVar[type[Predictor]] = NeuMissPredictor
+    reads_arrays: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "depth": Choice(3, 5, 10, 20),
         "hidden": Choice((), (128,), (256,), (128, 128)),
@@ -200,10 +206,13 @@ class NeuMiss(Method):
             network.init_from_covariance(torch.from_numpy(pairwise_covariance(train)).float())
         network.to(device)
 
-        def loss(batch: Rows) -> Tensor:
-            return (batch.weight * task.row_loss(network(batch.values, batch.mask), batch.target)).mean()
-
         rows, validation = train_and_validation_rows(train, valid, device)
+        n_cells = cells_per_row(rows, train, task)
+
+        def loss(batch: Rows) -> Tensor:
+            output = network(batch.values, batch.mask)
+            return (batch.weight * task.row_loss(output, batch.target, batch.target_mask)).mean() / n_cells
+
         step = Step(
             loss,
             list(network.parameters()),

@@ -49,6 +49,7 @@ class OLS(Method):
 
     name: ClassVar[str] = "ols"
     predictor_class: ClassVar[type[Predictor]] = LinearPredictor
+    reads_arrays: ClassVar[bool] = True
 
     def __init__(self, inputs: Literal["mean", "mask"] = "mean", ridge: float = 1e-6):
         self.inputs = inputs
@@ -67,5 +68,7 @@ class OLS(Method):
         data = join(train, valid)
         means, use_mask = data.column_means(), self.inputs == "mask"
         inputs = design(data.values, data.mask, means, use_mask)
-        coefficients, intercept = regress(inputs, data.target, data.weight, task, self.ridge)
+        coefficients, intercept = regress(
+            inputs, data.target, data.weight, task, self.ridge, data.target_mask
+        )
         return LinearPredictor(means, coefficients, intercept, use_mask)

@@ -25,7 +25,12 @@ import torch
 from torch import Tensor, nn
 
 from stablemiss.base.method import Method, Predictor
-from stablemiss.base.network import NetworkPredictor, train_and_validation_rows, train_network
+from stablemiss.base.network import (
+    NetworkPredictor,
+    cells_per_row,
+    train_and_validation_rows,
+    train_network,
+)
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import MAX_DRAWS, MAX_WIDTH, check_bool, check_integer, check_number, check_widths
 from stablemiss.data import MaskedData
@@ -37,6 +42,7 @@ from stablemiss.networks import (
     mean_over_draws,
     target_columns,
 )
+from stablemiss.networks.latent import mean_target
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
@@ -93,6 +99,9 @@ class PBiGANNet(nn.Module):
         Whether encoder and critic read the mask in addition to the zero-filled values.
     n_draws : int
         Number of draws of the code used for a prediction; the same draws for all rows.
+    is_array : bool, default=False
+        Whether rows are arrays, which have many columns and targets. Predictions are then computed in another
+        order, which is much faster for these and differs by rounding.
 
     Shape
     -----
@@ -111,6 +120,7 @@ class PBiGANNet(nn.Module):
         d_critic: int,
         use_mask: bool,
         n_draws: int,
+        is_array: bool = False,
     ):
         super().__init__()
         self.config = {
@@ -122,8 +132,10 @@ class PBiGANNet(nn.Module):
             "d_critic": d_critic,
             "use_mask": use_mask,
             "n_draws": n_draws,
+            "is_array": is_array,
         }
         self.d, self.d_output, self.is_classes, self.use_mask = d, d_output, is_classes, use_mask
+        self.is_array = is_array
         width = d + d_output
         d_row = width * (1 + use_mask)
         self.encoder = MLP([d_row, *hidden, 2 * d_latent])
@@ -157,9 +169,12 @@ class PBiGANNet(nn.Module):
         mean, scale = self.encode(
             self.row(torch.cat([values, no_target], dim=1), torch.cat([mask, no_target], dim=1))
         )
-        targets = self.decoder(mean[:, None] + scale[:, None] * self.draws)[..., self.d :]
+        z = mean[:, None] + scale[:, None] * self.draws
         weight = values.new_full((len(values), len(self.draws)), 1 / len(self.draws))
-        return mean_over_draws(targets, weight, self.is_classes)
+        if self.is_array:
+            hidden = self.decoder.layers(z)
+            return mean_target(self.decoder, hidden, weight, slice(self.d, None), self.is_classes)
+        return mean_over_draws(self.decoder(z)[..., self.d :], weight, self.is_classes)
 
 
 class PBiGANPredictor(NetworkPredictor):
@@ -227,6 +242,7 @@ class PBiGAN(Method):
 
     name: ClassVar[str] = "p_bigan"
     predictor_class: ClassVar[type[Predictor]] = PBiGANPredictor
+    reads_arrays: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "d_latent": Choice(5, 10, 20, 40, 60),
         "hidden": Choice((128,), (128, 128), (256, 256)),
@@ -293,13 +309,16 @@ class PBiGAN(Method):
                 d_critic=self.d_critic,
                 use_mask=self.use_mask,
                 n_draws=self.n_draws,
+                is_array=train.row_shape is not None,
             ).to(device)
+        rows, validation = train_and_validation_rows(train, valid, device)
+        n_cells = cells_per_row(rows, train, task)
 
         def pairs(batch: Rows) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
             """Real and generated pairs of row and code; half of the rows have a hidden target."""
             targets = target_columns(batch.target, task.d_output)
             # DEVIATION: half of the targets are hidden from the encoder, because in prediction all are.
-            mask = torch.cat([batch.mask, draw_target_mask(targets)], dim=1)
+            mask = torch.cat([batch.mask, draw_target_mask(targets, batch.target_mask)], dim=1)
             real = network.row(torch.cat([batch.values, targets], dim=1), mask)
             mean, scale = network.encode(real)
             z = torch.randn_like(mean)
@@ -320,16 +339,14 @@ class PBiGAN(Method):
             columns, decoded_target = decoded[:, : train.n_columns], decoded[:, train.n_columns :]
             column_loss = (batch.mask * (batch.values - columns).square()).sum(dim=1) / train.n_columns
             # DEVIATION: the target has as much weight as all columns together, even if it is hidden from the
-            # encoder, because as one column of many it is hardly fitted.
-            reconstruction = (
-                batch.weight * (column_loss + task.row_loss(decoded_target, batch.target))
-            ).mean()
+            # encoder, because as one column of many it is hardly fitted. Of arrays, both are per cell.
+            target_loss = task.row_loss(decoded_target, batch.target, batch.target_mask) / n_cells
+            reconstruction = (batch.weight * (column_loss + target_loss)).mean()
             # DEVIATION: λ is constant, because the published schedule keeps it at zero for 100 epochs, which
             # is longer than most runs here.
             return adversarial + self.reconstruction * reconstruction
 
         adam = partial(torch.optim.Adam, lr=self.learning_rate, betas=(0.5, 0.9))
-        rows, validation = train_and_validation_rows(train, valid, device)
         # DEVIATION: early stopping on predictions of validation rows, because predictions are the goal.
         steps = [
             Step(critic_loss, list(network.critic.parameters()), adam),

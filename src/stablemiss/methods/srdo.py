@@ -6,9 +6,9 @@ independently; with p(x) its probability that a row is original,
 
     w_i = (1 − p(x_i)) / p(x_i),        min over β   Σ_i w_i (y_i − x_iᵀβ)²
 
-Deviations: weights come from clipped probabilities of held-out rows, averaged over permutations; a larger
-learning rate, 3e-3; a ridge penalty and an intercept. One more is in `decorrelation/ratio.py`. Each is
-explained at its DEVIATION comment.
+Deviations: weights come from clipped probabilities of held-out rows, averaged over permutations, and from a
+random subset of the columns if there are many; a larger learning rate, 3e-3; a ridge penalty and an
+intercept. One more is in `decorrelation/ratio.py`. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from stablemiss.base.linear import LinearPredictor, design, join, regress
+from stablemiss.base.linear import LinearPredictor, design, draw_columns, join, regress
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import check_number
+from stablemiss.checks import check_integer, check_number
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation.ratio import Classifier, RatioDecorrelator
 from stablemiss.progress import Progress
@@ -52,6 +52,10 @@ class SRDO(Method):
         Number of cross-fitting folds: the weight of a row comes from a classifier not fitted to that row.
         More folds fit each classifier to more rows and cost more. With 1, a single classifier predicts its
         own training rows, as published, except that "mlp" holds out a tenth of them for early stopping.
+    max_columns : int, default=128
+        Maximum number of columns that are made independent. If there are more, as in images, a random subset
+        is drawn. A larger value covers more of the dependence; the cost is proportional for "mlp" and grows
+        with its square for "logistic".
     learning_rate : float, default=3e-3
         Learning rate of the network. A larger value trains faster and less reliably.
     max_epochs : int, default=500
@@ -81,6 +85,7 @@ class SRDO(Method):
 
     name: ClassVar[str] = "srdo"
     predictor_class: ClassVar[type[Predictor]] = LinearPredictor
+    reads_arrays: ClassVar[bool] = True
     space: ClassVar[Space] = {
         "hidden": Choice((5, 5), (100, 5), (100, 100)),
         "clip": Range(0.01, 0.4, log=True),
@@ -100,6 +105,7 @@ class SRDO(Method):
         clip: float = 0.3,
         n_permutations: int = 3,
         n_folds: int = 2,
+        max_columns: int = 128,
         learning_rate: float = 3e-3,
         max_epochs: int = 500,
         ridge: float = 1e-6,
@@ -109,6 +115,7 @@ class SRDO(Method):
         self.clip = clip
         self.n_permutations = n_permutations
         self.n_folds = n_folds
+        self.max_columns = max_columns
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
         self.ridge = ridge
@@ -120,11 +127,15 @@ class SRDO(Method):
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
     ) -> LinearPredictor:
+        check_integer(self, max_columns=2)
         check_number(self, ridge="[0, inf)")
         # No parameter is chosen on validation rows, so they are training rows too.
         data = join(train, valid)
         means = data.column_means()
         inputs = design(data.values, data.mask, means)
+        # DEVIATION: from a subset if there are many columns, because from all of them a classifier recognises
+        # nearly every row; the probabilities are then clipped, and the weights equal.
+        columns, groups = draw_columns(inputs, data.groups, self.max_columns, rng)
         decorrelator = RatioDecorrelator(
             self.classifier,
             self.clip,
@@ -135,9 +146,9 @@ class SRDO(Method):
             self.n_folds,
         )
         weight = decorrelator.learn_weights(
-            inputs, rng=rng, weight=data.weight, groups=data.groups, progress=progress
+            columns, rng=rng, weight=data.weight, groups=groups, progress=progress
         )
         # DEVIATION: a small ridge penalty and an intercept, because collinear columns have no unique
         # solution, and columns and target are not centred under the weights.
-        coefficients, intercept = regress(inputs, data.target, weight, task, self.ridge)
+        coefficients, intercept = regress(inputs, data.target, weight, task, self.ridge, data.target_mask)
         return LinearPredictor(means, coefficients, intercept, use_mask=False, weight=weight)

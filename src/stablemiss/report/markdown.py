@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from stablemiss.experiments.array_comparison import ArrayComparison
 from stablemiss.experiments.comparison import Cell, Comparison, Pair, Published
 from stablemiss.report.claims import RULES, Lead
 from stablemiss.report.summary import Summary
 from stablemiss.report.text import (
     LONG_TRAINING,
+    array_instances_text,
+    array_line_title,
     as_percent,
     axis_title,
     column_titles,
@@ -105,6 +108,7 @@ def reproduction_markdown(summary: Summary) -> str:
             "RMSE minus the reference's RMSE, mean over instances; in brackets as published. \\*: tested as "
             "trained; †: worse than predicting the mean.",
             *map(_comparison, summary.comparisons),
+            *map(_array_comparison, summary.arrays),
             *_row_weights(summary),
             *_long_trainings(summary),
             "## What was run",
@@ -126,6 +130,25 @@ def _overview(summary: Summary) -> str:
         rows.append([title_of(label), *cells])
     titles = [table_title(comparison.table.name) for comparison in summary.tables]
     return markdown_table(["", *titles], rows, "--:")
+
+
+def _array_comparison(comparison: ArrayComparison) -> str:
+    """A table of images or sensor networks, with its title."""
+    rows = []
+    for line in comparison.lines:
+        cells = []
+        for cell, published in zip(line.cells, line.published, strict=True):
+            ours = "–" if cell is None else MARKS[cell.mark].format(number(cell.rmse, 2))
+            cells.append(ours + (f" ({number(published, 2)})" if published is not None else ""))
+        rows.append([array_line_title(line), *cells])
+    table = comparison.table
+    return "\n\n".join(
+        [
+            f"### {table_title(table.name)}: {table.title}",
+            f"{table.unit}, mean over {array_instances_text(comparison)}; in brackets as published.",
+            markdown_table(["", *(column.title for column in comparison.columns)], rows, "--:"),
+        ]
+    )
 
 
 def _claims(summary: Summary) -> str:

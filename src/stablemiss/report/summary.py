@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import NamedTuple
 
+from stablemiss.experiments.array_comparison import ArrayComparison, compare_arrays
+from stablemiss.experiments.array_tables import ARRAY_TABLES
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.comparison import Comparison, compare, mark_best
-from stablemiss.experiments.tables import PAPER_METHODS, TABLES, UNAVAILABLE, PaperTable
+from stablemiss.experiments.tables import PAPER_METHODS, TABLES, PaperTable
 from stablemiss.missingness import LEVELS
 from stablemiss.report.claims import SUBJECT, Claim, judge_claims
 from stablemiss.report.long_training import LongTraining, long_trainings
@@ -58,6 +60,7 @@ class Summary:
     head_to_head: tuple[HeadToHead, ...]
     weights: dict[str, list[RowWeights]]  # table → row weights of its methods
     long_trainings: tuple[LongTraining, ...]  # networks that were also trained without early stopping
+    arrays: tuple[ArrayComparison, ...]  # tables of images and sensor networks
     n_results: int  # results of all tables: one per method, column and instance
     n_planned: int  # results that all tables need
     settings: tuple[tuple[str, str], ...]  # name, value
@@ -111,6 +114,8 @@ def summarise(
             f"stablemiss reproduce table1 --budget {budget.name}"
         )
     comparisons = [compare(table, records, budget) for table in tables]
+    is_demo = not any(table.name in TABLES for table in tables)
+    arrays = [] if is_demo else [compare_arrays(table, records, budget) for table in ARRAY_TABLES.values()]
     shown = [each for each in comparisons if each.failures or any(any(line.cells) for line in each.lines)]
     without_figures = [each for each in shown if not each.table.is_figure]
     return Summary(
@@ -122,7 +127,8 @@ def summarise(
         long_trainings=tuple(long_trainings(records, budget, as_published, tables)),
         n_results=sum(one.n_results for one in comparisons),
         n_planned=sum(one.n_cells * one.n_instances for one in comparisons),
-        settings=(*_settings(records, budget), *_not_run(comparisons)),
+        arrays=tuple(each for each in arrays if not each.is_empty),
+        settings=(*_settings(records, budget), *_not_run(comparisons, arrays)),
         timings=tuple(_timings(records)),
         configurations=tuple(_configurations(records)),
     )
@@ -207,11 +213,12 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
     yield "Last record", max(one.finished for one in records)
 
 
-def _not_run(comparisons: Sequence[Comparison]) -> Iterable[tuple[str, str]]:
+def _not_run(
+    comparisons: Sequence[Comparison], arrays: Sequence[ArrayComparison]
+) -> Iterable[tuple[str, str]]:
     """Tables without any result, and tables with some results missing."""
     absent = [table_title(one.table.name) for one in comparisons if one.n_missing == one.n_cells]
-    if any(one.table.name in TABLES for one in comparisons):
-        absent += [f"{table_title(name)} (needs {what})" for name, what in UNAVAILABLE.items()]
+    absent += [table_title(one.table.name) for one in arrays if one.is_empty]
     begun = [one for one in comparisons if 0 < one.n_missing < one.n_cells]
     if absent:
         yield "Not run", ", ".join(absent)

@@ -7,8 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from stablemiss.experiments.array_comparison import ArrayComparison
 from stablemiss.experiments.comparison import Cell, Comparison, Published
 from stablemiss.report.text import (
+    array_instances_text,
+    array_line_title,
     axis_title,
     column_titles,
     decimals_for,
@@ -45,6 +48,44 @@ def print_comparison(comparison: Comparison, console: Console | None = None) -> 
     view = _view(comparison)
     unbounded = console.options.update(max_width=10_000)
     # A terminal wraps lines that are too long for it; a truncated number would mislead.
+    console.width = max(console.width, console.measure(view, options=unbounded).maximum)
+    console.print(view)
+    for record in comparison.failures:
+        console.print(Text(f"failed: {title_of(record.label)}, instance {record.instance}: {record.failure}"))
+
+
+def print_arrays(comparison: ArrayComparison, console: Console | None = None) -> None:
+    """Print a table of images or sensor networks.
+
+    Parameters
+    ----------
+    comparison : ArrayComparison
+    console : Console, default=None
+        None prints to standard output.
+    """
+    console = console or Console()
+    table = comparison.table
+    view = Table(
+        title=f"{table_title(table.name)}: {table.title}\n{table.unit}",
+        caption=f"mean over {array_instances_text(comparison)}; bold: best; underlined: second best (paper's "
+        "methods and others ranked separately)",
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+        show_edge=False,
+        pad_edge=False,
+    )
+    view.add_column("")
+    for column in comparison.columns:
+        view.add_column(column.title, justify="right", no_wrap=True)
+    for line in comparison.lines:
+        cells = [
+            Text("–") if cell is None else Text(number(cell.rmse, 2), style=STYLE[cell.mark])
+            for cell in line.cells
+        ]
+        view.add_row(Text(array_line_title(line)), *cells)
+        if any(value is not None for value in line.published):
+            view.add_row("  published", *(number(value, 2) for value in line.published), style="dim")
+    unbounded = console.options.update(max_width=10_000)
     console.width = max(console.width, console.measure(view, options=unbounded).maximum)
     console.print(view)
     for record in comparison.failures:

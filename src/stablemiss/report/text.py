@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from stablemiss.experiments.array_comparison import ArrayComparison, ArrayLine
 from stablemiss.experiments.comparison import Comparison
 from stablemiss.experiments.published import NAMES
 
@@ -25,6 +26,21 @@ TITLES = {
     "anymask": "AnyMask",
     "anymask_fast": "AnyMask fast",
     "optimal": "Optimal",
+    "stablemiss_local": "StableMiss with local φ",
+    "stablemiss_local_augmented": "StableMiss with local φ and mask augmentation",
+    "zero_fill": "g without φ",
+    "mask_input": "g without φ that reads the mask",
+    "mask_input_augmented": "g without φ that reads the mask with mask augmentation",
+    "partial_convolution": "partial convolutions",
+    "label_gaussian": "Gaussian of the complete images",
+    "factor_analysis": "factor analysis by EM",
+    "hour_of_week": "mean by hour of the week",
+    "last_value": "last value",
+    "decayed_last_value": "last value with decay",
+    "ridge_on_lags": "ridge on lags",
+    "boosting_on_lags": "LightGBM on lags",
+    "boosting_on_lags_masked": "LightGBM on lags with masked copies",
+    "kalman": "Kalman filter by EM",
 }
 
 # Label → what it is, in the order of the tables.
@@ -71,6 +87,19 @@ LONG_TRAINING = (
 def title_of(label: str) -> str:
     """Display name of a label."""
     return TITLES.get(label, label)
+
+
+def array_line_title(line: ArrayLine) -> str:
+    """Display name of a row; the paper writes "-ID" for a StableMiss trained at the level of the test."""
+    return title_of(line.label) + (" trained as tested" if line.is_retrained else "")
+
+
+def array_instances_text(comparison: ArrayComparison) -> str:
+    """Number of instances, such as "3 instances" or "1–3 of 3 instances"."""
+    counts = [cell.n for line in comparison.lines for cell in line.cells if cell is not None] or [0]
+    n = comparison.n_instances
+    text = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+    return f"{text if min(counts) == n else f'{text} of {n}'} instances"
 
 
 def table_title(name: str) -> str:

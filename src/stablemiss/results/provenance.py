@@ -61,7 +61,7 @@ def describe(value: Any) -> Any:
     """Parameters of an object as dictionaries, lists, numbers and strings, which JSON can represent.
 
     Estimators, methods and dataclasses (mechanisms, architectures) become their class name and their
-    parameters. Any other object becomes its `repr`.
+    parameters. Any other object, and a dataclass with a `repr` of its own, becomes its `repr`.
 
     Examples
     --------
@@ -80,12 +80,17 @@ def describe(value: Any) -> Any:
         return [describe(entry) for entry in value]
     if hasattr(value, "get_params") and not isinstance(value, type):
         parameters = value.get_params(deep=False)
-    elif is_dataclass(value) and not isinstance(value, type):
+    elif is_dataclass(value) and not isinstance(value, type) and _has_dataclass_repr(value):
         # Fields that are excluded from the repr hold what was fitted, not parameters.
         parameters = {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
     else:
         return repr(value)
     return {"class": type(value).__name__, **{name: describe(entry) for name, entry in parameters.items()}}
+
+
+def _has_dataclass_repr(value: Any) -> bool:
+    """Whether the `repr` of a dataclass lists its fields."""
+    return value.__dataclass_params__.repr
 
 
 def is_described_by(value: Any, stored: Any) -> bool:

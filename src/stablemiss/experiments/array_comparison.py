@@ -1,0 +1,160 @@
+"""RMSEs of the tables with images and sensor networks: means over instances, ranks, published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean, stdev
+
+from stablemiss.experiments.array_tables import ArrayColumn, ArrayTable, Setting
+from stablemiss.experiments.budgets import Budget
+from stablemiss.experiments.published import read_published
+from stablemiss.experiments.tables import PAPER_METHODS
+from stablemiss.results import Record
+
+
+@dataclass(frozen=True)
+class ArrayCell:
+    """One method in one column, over its instances."""
+
+    rmse: float  # mean
+    spread: float | None  # standard deviation; None with a single instance
+    n: int  # instances
+    mark: str = ""  # "best" or "second" of its group
+
+
+@dataclass(frozen=True)
+class ArrayLine:
+    """One row of a table: for each column our cell, None where it was not run, and the published RMSE."""
+
+    label: str
+    is_from_paper: bool
+    is_retrained: bool  # trained under the missingness of each test
+    cells: tuple[ArrayCell | None, ...]
+    published: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class ArrayComparison:
+    """A table with everything that is shown of it."""
+
+    table: ArrayTable
+    columns: tuple[ArrayColumn, ...]
+    lines: tuple[ArrayLine, ...]
+    n_instances: int  # instances that are run at the budget
+    failures: tuple[Record, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.failures and not any(any(line.cells) for line in self.lines)
+
+    @property
+    def n_missing(self) -> int:
+        """Number of cells without results of all instances."""
+        return sum(
+            (cell is None or cell.n < self.n_instances) and self._is_planned(line, column)
+            for line in self.lines
+            for column, cell in zip(self.columns, line.cells, strict=True)
+        )
+
+    def _is_planned(self, line: ArrayLine, column: ArrayColumn) -> bool:
+        return not line.is_retrained or self.table.retrains(column)
+
+
+def compare_arrays(table: ArrayTable, records: Iterable[Record], budget: Budget) -> ArrayComparison:
+    """Collect the RMSEs of a table.
+
+    Parameters
+    ----------
+    table : ArrayTable
+    records : iterable of Record
+        Records of any tables; those of other data and budgets are ignored.
+    budget : Budget
+    """
+    kept = [
+        record
+        for record in records
+        if (record.experiment, record.dataset) == (budget.name, table.dataset)
+        and record.instance in budget.instances(table)
+    ]
+    errors = _errors(kept)
+    columns = budget.array_columns(table)
+    published = _published(table, columns)
+    lines = [
+        ArrayLine(
+            label,
+            label in PAPER_METHODS,
+            False,
+            tuple(_cell(errors, label, column.train, column.test) for column in columns),
+            published.get(label, (None,) * len(columns)),
+        )
+        for label in table.methods
+    ]
+    retrained = [
+        ArrayLine(
+            label,
+            label in PAPER_METHODS,
+            True,
+            tuple(
+                _cell(errors, label, column.test, column.test) if table.retrains(column) else None
+                for column in columns
+            ),
+            published.get("reference", (None,) * len(columns))
+            if label == "stablemiss"
+            else (None,) * len(columns),
+        )
+        for label in table.retrained
+    ]
+    failures = tuple(record for record in kept if record.failure is not None)
+    marked = _mark(lines, len(columns))
+    return ArrayComparison(table, columns, (*marked, *retrained), len(budget.instances(table)), failures)
+
+
+Key = tuple[str, Setting, Setting]
+
+
+def _errors(records: Iterable[Record]) -> dict[Key, dict[int, float]]:
+    """(label, training, test) → instance → RMSE."""
+    errors: dict[Key, dict[int, float]] = {}
+    for record in records:
+        train = Setting(record.mechanism or "", record.level)
+        for score in record.scores:
+            if score.error is not None:
+                key = record.label, train, Setting(score.mechanism, score.level)
+                errors.setdefault(key, {})[record.instance] = score.error
+    return errors
+
+
+def _cell(
+    errors: Mapping[Key, Mapping[int, float]], label: str, train: Setting, test: Setting
+) -> ArrayCell | None:
+    found = list(errors.get((label, train, test), {}).values())
+    if not found:
+        return None
+    return ArrayCell(fmean(found), stdev(found) if len(found) > 1 else None, len(found))
+
+
+def _mark(lines: list[ArrayLine], n_columns: int) -> list[ArrayLine]:
+    """The same lines with the best and the second best of each column marked, in two groups."""
+    cells = {line.label: list(line.cells) for line in lines}
+    for from_paper in (True, False):
+        group = [line.label for line in lines if line.is_from_paper == from_paper]
+        for number in range(n_columns):
+            found = {label: cell for label in group if (cell := cells[label][number]) is not None}
+            ranked = sorted(found, key=lambda label: found[label].rmse)
+            for label, mark in zip(ranked, ("best", "second"), strict=False):
+                cells[label][number] = replace(found[label], mark=mark)
+    return [replace(line, cells=tuple(cells[line.label])) for line in lines]
+
+
+def _published(table: ArrayTable, columns: Iterable[ArrayColumn]) -> dict[str, tuple[float | None, ...]]:
+    """Label, or "reference" → published RMSE of each column. The paper prints gaps to its reference."""
+    printed = read_published(table.name)
+    labels = {label for label, _ in printed}
+
+    def rmse(label: str, level: float | None) -> float | None:
+        if level is None or (label, level) not in printed:
+            return None
+        return printed[label, level] + (0.0 if label == "reference" else printed["reference", level])
+
+    return {label: tuple(rmse(label, column.test.level) for column in columns) for label in labels}

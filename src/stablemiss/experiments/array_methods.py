@@ -1,0 +1,86 @@
+"""The methods of the tables with images and sensor networks, and their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from stablemiss.architectures import CNN, Architecture, GraphTemporal
+from stablemiss.experiments.array_tables import BERLIN, MNIST
+from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian
+from stablemiss.experiments.references.sensors import (
+    BoostingOnLags,
+    DecayedLastValue,
+    HourOfWeek,
+    KalmanEM,
+    LastValue,
+    RidgeOnLags,
+)
+
+PAPER_WEIGHTS: dict[str, Any] = {"decorrelate": "full", "form": "paper", "gamma": (0.1, 1.0, 10.0)}
+# Estimators that are not methods: label → class.
+REFERENCES: Mapping[str, Callable[..., Any]] = {
+    "label_gaussian": LabelGaussian,
+    "factor_analysis": FactorAnalysisEM,
+    "hour_of_week": HourOfWeek,
+    "last_value": LastValue,
+    "decayed_last_value": DecayedLastValue,
+    "ridge_on_lags": RidgeOnLags,
+    "boosting_on_lags": BoostingOnLags,
+    "boosting_on_lags_masked": BoostingOnLags,
+    "kalman": KalmanEM,
+}
+# Networks that share g, the network of each data set: label → method, `generate`, other parameters.
+NETWORKS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
+    "stablenet": ("stablenet", "none", {}),
+    "stablemiss": ("stablemiss", "global", PAPER_WEIGHTS),
+    "stablemiss_unweighted": ("stablemiss", "global", {}),
+    "stablemiss_local": ("stablemiss", "local", {}),
+    "stablemiss_local_augmented": ("stablemiss", "local", {"mask_augmentation": True}),
+    "zero_fill": ("stablemiss", "none", {}),
+    "mask_input": ("stablemiss", "input", {}),
+    "mask_input_augmented": ("stablemiss", "input", {"mask_augmentation": True}),
+    "partial_convolution": ("stablemiss", "partial", {}),
+}
+# Training of all networks of a data set. They were compared once, on validation rows of other seeds.
+TRAINING: Mapping[str, dict[str, Any]] = {
+    MNIST: {"max_epochs": 20, "patience": 2, "learning_rate": 2e-3, "weight_decay": 0.3, "batch_size": 64},
+    BERLIN: {"max_epochs": 12, "patience": 2, "learning_rate": 2e-3, "weight_decay": 0.1, "batch_size": 32},
+}
+# Of methods that read flat rows.
+FLAT: Mapping[str, dict[str, Any]] = {
+    "ols": {"ridge": 1e-3},
+    "dwr": {"ridge": 1e-3},
+    "srdo": {"ridge": 1e-3},
+    "neumiss": {"max_epochs": 20, "patience": 2},
+    "partial_vae": {"max_epochs": 20, "patience": 2},
+    "miwae": {"max_epochs": 20, "patience": 2},
+    "p_bigan": {"max_epochs": 20, "patience": 2},
+}
+# Parameters of references that differ from their defaults.
+REFERENCE_SETTINGS: Mapping[str, dict[str, Any]] = {"boosting_on_lags_masked": {"masked_copies": 3}}
+
+
+def array_architecture(dataset: str, generate: str, small: bool) -> Architecture:
+    """g and φ of a data set; the graph of a sensor network is added when its data are loaded."""
+    if dataset == MNIST:
+        return CNN((4, 4, 4) if small else (16, 32, 64), generate=generate)  # type: ignore[arg-type]
+    return GraphTemporal(None, 4 if small else 16, 2, generate=generate)  # type: ignore[arg-type]
+
+
+def array_settings(label: str, dataset: str, is_brief: bool) -> tuple[str, dict[str, Any]]:
+    """The name of the method or reference of a label, and the parameters that differ from its defaults.
+
+    Examples
+    --------
+    >>> name, settings = array_settings("mask_input", "mnist", is_brief=False)
+    >>> name, settings["architecture"].generate, settings["max_epochs"]
+    ('stablemiss', 'input', 20)
+    """
+    if label in REFERENCES:
+        return label, REFERENCE_SETTINGS.get(label, {})
+    if label not in NETWORKS:
+        return label, FLAT.get(label, {})
+    name, generate, parameters = NETWORKS[label]
+    training = {**TRAINING[dataset], **({"max_epochs": 2} if is_brief else {})}
+    return name, {**training, **parameters, "architecture": array_architecture(dataset, generate, is_brief)}

@@ -1,0 +1,137 @@
+"""Tables 4 and 5 as data: incomplete images and networks of failing sensors, their shifts and methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from stablemiss.experiments.tables import PAPER_METHODS
+from stablemiss.missingness import LEVELS
+
+MNIST, BERLIN = "mnist", "berlin"
+# Imposed on held-out weeks: a sensor is dark for 30% of the time, two days on average; or a district, three
+# days.
+OUTAGE_LEVEL = 0.3
+NO_OUTAGE, SENSORS_DARK, DISTRICTS_DARK = "no outage", "sensors dark", "districts dark"
+OUTAGES = (NO_OUTAGE, SENSORS_DARK, DISTRICTS_DARK)
+
+
+class Setting(NamedTuple):
+    """Missingness of training or test rows: a mechanism or period, and its missing rate, if it is imposed."""
+
+    mechanism: str
+    level: float | None = None
+
+
+@dataclass(frozen=True)
+class ArrayColumn:
+    """One column: the missingness or period of training, and that of the test."""
+
+    title: str
+    train: Setting
+    test: Setting
+
+    @property
+    def is_shifted(self) -> bool:
+        return self.train != self.test
+
+
+@dataclass(frozen=True)
+class ArrayTable:
+    """One table of RMSEs; rows of methods that were trained under the missingness of the test come last."""
+
+    name: str
+    title: str
+    dataset: str
+    unit: str
+    columns: tuple[ArrayColumn, ...]
+    methods: tuple[str, ...]
+    # Labels that are also trained under the missingness of each test, for comparison.
+    retrained: tuple[str, ...] = ()
+    # Titles of columns with a retrained row; None: all.
+    retrained_columns: tuple[str, ...] | None = None
+    n_instances: int = 3
+
+    @property
+    def has_levels(self) -> bool:
+        """Whether columns differ in their missing rate, as those of the paper's other tables do."""
+        return self.dataset == MNIST
+
+    def retrains(self, column: ArrayColumn) -> bool:
+        """Whether the table has rows of methods that were trained under the missingness of this test."""
+        has_it = self.retrained_columns is None or column.title in self.retrained_columns
+        return has_it and column.is_shifted
+
+
+def _mar(level: float) -> Setting:
+    return Setting("mar", level)
+
+
+def _imposed(name: str) -> Setting:
+    return Setting(name, 0.0 if name == NO_OUTAGE else OUTAGE_LEVEL)
+
+
+_IMAGE_METHODS = (
+    "constant",
+    "ols",
+    "label_gaussian",
+    "factor_analysis",
+    *PAPER_METHODS,
+    "stablemiss_unweighted",
+    "stablemiss_local",
+    "stablemiss_local_augmented",
+    "zero_fill",
+    "mask_input",
+    "mask_input_augmented",
+    "partial_convolution",
+)
+_SENSOR_METHODS = (
+    "hour_of_week",
+    "last_value",
+    "decayed_last_value",
+    "ridge_on_lags",
+    "boosting_on_lags",
+    "boosting_on_lags_masked",
+    "kalman",
+    *PAPER_METHODS,
+    "stablemiss_unweighted",
+    "stablemiss_local",
+    "stablemiss_local_augmented",
+    "zero_fill",
+    "mask_input",
+    "mask_input_augmented",
+)
+_SHIFTS = (("2023", "2024"), ("2024", "2023"), ("Mar–Apr 2023", "Jan–Feb 2024"))
+
+ARRAY_TABLES: dict[str, ArrayTable] = {
+    table.name: table
+    for table in (
+        ArrayTable(
+            name="table4",
+            title="MNIST under MAR, trained at 50% missing",
+            dataset=MNIST,
+            unit="RMSE in units of brightness, 0 to 255, over all pixels of the raw output",
+            columns=tuple(ArrayColumn(f"{100 * level:g}%", _mar(0.5), _mar(level)) for level in LEVELS),
+            methods=_IMAGE_METHODS,
+            retrained=("stablemiss",),
+            retrained_columns=("10%", "90%"),
+        ),
+        ArrayTable(
+            name="table5",
+            title="Road traffic in Berlin, eight hours ahead",
+            dataset=BERLIN,
+            unit="RMSE in km/h over the observed readings",
+            columns=(
+                *(ArrayColumn(f"{train} → {test}", Setting(train), Setting(test)) for train, test in _SHIFTS),
+                *(
+                    ArrayColumn(name, _imposed(NO_OUTAGE), _imposed(name))
+                    for name in (NO_OUTAGE, SENSORS_DARK, DISTRICTS_DARK)
+                ),
+            ),
+            methods=_SENSOR_METHODS,
+            retrained=("stablemiss_unweighted", "stablemiss_local", "stablemiss_local_augmented"),
+            retrained_columns=(SENSORS_DARK, DISTRICTS_DARK),
+        ),
+    )
+}
+ARRAY_DATASETS = tuple(table.dataset for table in ARRAY_TABLES.values())

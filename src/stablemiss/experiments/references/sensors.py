@@ -1,0 +1,692 @@
+"""Reference models for sensor networks: predict the next readings from incomplete histories.
+
+All of them work on deseasonalised readings (`SensorWindows.deseasonalised`), whose usual value is zero. The
+caller adds `SensorWindows.seasonal` to the predictions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from stablemiss.checks import check_bool, check_integer, check_number, shown
+from stablemiss.data import Floats
+from stablemiss.datasets import Graph
+from stablemiss.missingness import MaskAugmentation
+from stablemiss.seeding import Rng, draw_seed, to_rng
+
+if TYPE_CHECKING:
+    import lightgbm
+
+# Number of windows at a time: the features of 100 windows of 232 nodes take 10 MB.
+CHUNK_WINDOWS = 100
+# Share of each state of `KalmanEM` that remains after a step, before it is fitted.
+START_PERSISTENCE = 0.8
+
+
+class Histories(NamedTuple):
+    """What a model predicts from.
+
+    Attributes
+    ----------
+    readings : (n, n_nodes, n_past)
+        Deseasonalised readings, the last one most recent; NaN = missing.
+    calendar : (n, n_calendar)
+        Features that are the same for all nodes.
+    """
+
+    readings: NDArray
+    calendar: NDArray
+
+    def chunks(self) -> Iterator[tuple[slice, Histories]]:
+        """Positions of successive windows, and these windows as float64."""
+        for start in range(0, len(self.readings), CHUNK_WINDOWS):
+            rows = slice(start, start + CHUNK_WINDOWS)
+            yield rows, Histories(*(array[rows].astype(np.float64) for array in self))
+
+
+class SensorReference(BaseEstimator, ABC):
+    """Base class: checks shapes and separates readings from the calendar.
+
+    Subclasses implement `_fit`, and `_predict` for a chunk of windows.
+    """
+
+    def fit(self, X: ArrayLike, Y: ArrayLike) -> Self:
+        """Fit to windows.
+
+        Parameters
+        ----------
+        X : (n, n_nodes + n_calendar, n_past)
+            Deseasonalised histories; NaN = missing. The rows after those of the nodes are features of the
+            calendar, the same at all times, as in ``windows.history(calendar=True)``; there may be none.
+        Y : (n, n_nodes, n_future)
+            Deseasonalised readings to predict; NaN = missing.
+        """
+        inputs, target = _windows(X, "X"), _windows(Y, "Y")
+        if len(inputs) != len(target) or inputs.shape[1] < target.shape[1]:
+            raise ValueError(
+                "X and Y must have the same number of windows, and X at least as many rows per window as Y "
+                f"has nodes; got shapes {inputs.shape} and {target.shape}."
+            )
+        if np.isnan(target).all(axis=(0, 1)).any():
+            raise ValueError("Y must have an observed reading at each time to predict. Use other windows.")
+        self.window_shape_ = inputs.shape[1:]
+        self.n_nodes_, self.n_future_ = target.shape[1:]
+        self._fit(self._histories(inputs), target)
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Predict the deseasonalised readings, (n, n_nodes, n_future).
+
+        Parameters
+        ----------
+        X : (n, n_nodes + n_calendar, n_past)
+            Histories as in `fit`.
+        """
+        if not hasattr(self, "window_shape_"):
+            raise NotFittedError(f"{type(self).__name__} must be fitted before it predicts: call fit(X, Y).")
+        inputs = _windows(X, "X")
+        if inputs.shape[1:] != self.window_shape_:
+            raise ValueError(
+                f"X must hold windows of shape {self.window_shape_}, as in fit; got shape {inputs.shape}."
+            )
+        predicted = np.empty((len(inputs), self.n_nodes_, self.n_future_))
+        for rows, chunk in self._histories(inputs).chunks():
+            predicted[rows] = self._predict(chunk)
+        return predicted
+
+    def _histories(self, inputs: NDArray) -> Histories:
+        # The features of the calendar are the same at all times.
+        histories = Histories(inputs[:, : self.n_nodes_], inputs[:, self.n_nodes_ :, -1])
+        if np.isnan(histories.calendar).any():
+            raise ValueError(
+                f"X must have no NaN in the rows from {self.n_nodes_} on, which are features of the calendar."
+            )
+        return histories
+
+    @abstractmethod
+    def _fit(self, histories: Histories, target: NDArray) -> None:
+        """Fit to histories and target (n, n_nodes, n_future)."""
+
+    @abstractmethod
+    def _predict(self, histories: Histories) -> Floats:
+        """Predict (n, n_nodes, n_future)."""
+
+
+class HourOfWeek(SensorReference):
+    """Predicts that readings will be as usual at their hour of the week: a deviation of zero."""
+
+    def _fit(self, histories: Histories, target: NDArray) -> None:
+        pass
+
+    def _predict(self, histories: Histories) -> Floats:
+        return np.zeros((len(histories.readings), self.n_nodes_, self.n_future_))
+
+
+class LastValue(SensorReference):
+    """Predicts the last observed deviation of the node in the window, or zero if there is none.
+
+    Examples
+    --------
+    >>> model = LastValue().fit(np.zeros((1, 2, 3)), np.zeros((1, 2, 1)))
+    >>> model.predict([[[1.0, 2.0, np.nan], [np.nan, np.nan, np.nan]]])[0, :, 0]
+    array([2., 0.])
+    """
+
+    def _fit(self, histories: Histories, target: NDArray) -> None:
+        pass
+
+    def _predict(self, histories: Histories) -> Floats:
+        last, _ = _last_observed(histories.readings)
+        return np.repeat(last[:, :, None], self.n_future_, axis=2)
+
+
+class DecayedLastValue(SensorReference):
+    """Predicts the last observed deviation times a factor, which depends on lead time and age of the reading.
+
+    The factors are the same for all nodes and are fitted by least squares to the observed readings.
+
+    Attributes
+    ----------
+    factors_ : (n_past + 1, n_future)
+        By age of the last reading, the most recent one first. The last row, for windows without any reading,
+        is zero, as are ages that do not occur in training.
+    """
+
+    def _fit(self, histories: Histories, target: NDArray) -> None:
+        n_past = self.window_shape_[1]
+        products, squares = np.zeros((2, n_past + 1, self.n_future_))
+        for rows, chunk in histories.chunks():
+            last, age = _last_observed(chunk.readings)
+            for lead in range(self.n_future_):
+                future = target[rows, :, lead]
+                is_seen = ~np.isnan(future)
+                x, y, ages = last[is_seen], future[is_seen], age[is_seen]
+                products[:, lead] += np.bincount(ages, x * y, minlength=n_past + 1)
+                squares[:, lead] += np.bincount(ages, x * x, minlength=n_past + 1)
+        self.factors_ = products / np.where(squares > 0, squares, 1.0)
+
+    def _predict(self, histories: Histories) -> Floats:
+        last, age = _last_observed(histories.readings)
+        return last[:, :, None] * self.factors_[age]
+
+
+class RidgeOnLags(SensorReference):
+    """Ridge regression, the same for all nodes: one set of coefficients for each lead time.
+
+    The features of a node are its readings, which of them are observed, and the calendar. With a graph, the
+    means of its neighbours' observed readings at each time are added in the same form.
+
+    Parameters
+    ----------
+    alpha : float, default=100.0
+        Penalty on the sum of the squared coefficients, as in scikit-learn's `Ridge`; the intercept is free.
+        Raising it shrinks them towards zero.
+    carry : bool, default=True
+        Whether a missing reading is replaced by the last one before it or, if there is none, by the next one
+        after it. False replaces it by zero, as is done in any case if all readings of the node are missing.
+    graph : Graph, default=None
+        Neighbours of each node, with weights. None uses the node alone.
+
+    Attributes
+    ----------
+    coefficients_ : (n_features + 1, n_future)
+        The last row is the intercept.
+    """
+
+    def __init__(self, alpha: float = 100.0, carry: bool = True, graph: Graph | None = None):
+        self.alpha = alpha
+        self.carry = carry
+        self.graph = graph
+
+    def _fit(self, histories: Histories, target: NDArray) -> None:
+        check_number(self, alpha="[0, inf)")
+        check_bool(self, "carry")
+        self.neighbours_ = _neighbours(self.graph, self.n_nodes_)
+        width = 2 * _n_lags(self) + histories.calendar.shape[1] + 1
+        gram, moments = np.zeros((self.n_future_, width, width)), np.zeros((self.n_future_, width))
+        for rows, chunk in histories.chunks():
+            features = self._features(chunk)
+            future = target[rows].reshape(-1, self.n_future_)
+            for lead in range(self.n_future_):
+                is_seen = ~np.isnan(future[:, lead])
+                seen = features[is_seen]
+                gram[lead] += seen.T @ seen
+                moments[lead] += seen.T @ future[is_seen, lead]
+        penalty = np.append(np.full(width - 1, float(self.alpha)), 0.0)
+        # Least squares, because without a penalty, features such as indicators of all weekdays and the
+        # intercept are collinear.
+        self.coefficients_ = np.column_stack(
+            [
+                np.linalg.lstsq(g + np.diag(penalty), m, rcond=None)[0]
+                for g, m in zip(gram, moments, strict=True)
+            ]
+        )
+
+    def _predict(self, histories: Histories) -> Floats:
+        shape = (-1, self.n_nodes_, self.n_future_)
+        return (self._features(histories) @ self.coefficients_).reshape(shape)
+
+    def _features(self, histories: Histories) -> Floats:
+        """Features and a constant 1 of each node in each window, (n · n_nodes, n_features + 1)."""
+        lags = _lags(histories.readings, self.neighbours_)
+        n = len(lags)
+        is_observed = ~np.isnan(lags).reshape(n, -1)
+        filled = np.nan_to_num(_carried(lags) if self.carry else lags).reshape(n, -1)
+        return np.hstack([filled, is_observed, _by_node(histories), np.ones((n, 1))])
+
+
+class BoostingOnLags(SensorReference):
+    """LightGBM on the features of single nodes: one model for each lead time, the same for all nodes.
+
+    The features of a node are its readings (NaN where missing, which LightGBM treats by itself), the
+    calendar, and the number of the node as a category. With a graph, the means of its neighbours' observed
+    readings at each time are added.
+
+    Parameters
+    ----------
+    masked_copies : int, default=0
+        Number of copies of the rows in which readings are hidden at random (see `MaskAugmentation`), in
+        addition to the original ones. Raising it improves accuracy when the missingness changes; time and
+        memory grow in proportion.
+    max_rows : int, default=400_000
+        Number of pairs of window and node to train on, drawn at random from those with an observed target.
+    n_trees : int, default=200
+        Number of trees for each lead time.
+    learning_rate : float, default=0.1
+        Shrinkage of each tree. Raising it needs fewer trees and loses some accuracy.
+    n_leaves : int, default=31
+        Leaves per tree. Raising it captures higher-order interactions and overfits sooner.
+    graph : Graph, default=None
+        Neighbours of each node, with weights. None uses the node alone.
+    n_threads : int, default=None
+        Number of LightGBM's threads; None uses OpenMP's setting. The trees do not depend on it.
+    random_state : int, Generator or None, default=None
+        Draws the rows and what the copies hide.
+    """
+
+    def __init__(
+        self,
+        masked_copies: int = 0,
+        max_rows: int = 400_000,
+        n_trees: int = 200,
+        learning_rate: float = 0.1,
+        n_leaves: int = 31,
+        graph: Graph | None = None,
+        n_threads: int | None = None,
+        random_state: Any = None,
+    ):
+        self.masked_copies = masked_copies
+        self.max_rows = max_rows
+        self.n_trees = n_trees
+        self.learning_rate = learning_rate
+        self.n_leaves = n_leaves
+        self.graph = graph
+        self.n_threads = n_threads
+        self.random_state = random_state
+
+    def _fit(self, histories: Histories, target: NDArray) -> None:
+        check_integer(self, masked_copies=(0, 1000), max_rows=1, n_trees=1, n_leaves=(2, 131_072))
+        check_integer(self, n_threads=1, unless=None)
+        check_number(self, learning_rate="(0, 1]")
+        self.neighbours_ = _neighbours(self.graph, self.n_nodes_)
+        rng = to_rng(self.random_state)
+        drawn = self._draw_rows(target, rng)
+        table = self._with_copies(self._table(histories, drawn), rng)
+        future = np.tile(target[drawn // self.n_nodes_, drawn % self.n_nodes_], (self.masked_copies + 1, 1))
+        params = self._params(len(drawn), rng)
+        self.boosters_ = [self._boost(table, future[:, lead], params) for lead in range(self.n_future_)]
+
+    def _draw_rows(self, target: NDArray, rng: Rng) -> NDArray[np.int64]:
+        """Draw pairs of window and node, as ascending positions window · n_nodes + node."""
+        candidates = np.flatnonzero(~np.isnan(target).all(axis=2))
+        if len(candidates) <= self.max_rows:
+            return candidates
+        return np.sort(rng.choice(candidates, self.max_rows, replace=False))
+
+    def _table(self, histories: Histories, drawn: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Features of the drawn pairs. Single precision, because trees need no more and rows are many."""
+        parts = []
+        for rows, chunk in histories.chunks():
+            first = rows.start * self.n_nodes_
+            stop = first + len(chunk.readings) * self.n_nodes_
+            inside = drawn[np.searchsorted(drawn, first) : np.searchsorted(drawn, stop)] - first
+            parts.append(self._features(chunk)[inside])
+        return np.concatenate(parts)
+
+    def _features(self, histories: Histories) -> NDArray[np.float32]:
+        """Features of each node in each window, (n · n_nodes, n_features); the lags come first."""
+        lags = _lags(histories.readings, self.neighbours_)
+        node = np.tile(np.arange(self.n_nodes_), len(histories.readings))[:, None]
+        return np.hstack([lags.reshape(len(lags), -1), _by_node(histories), node]).astype(np.float32)
+
+    def _with_copies(self, table: NDArray[np.float32], rng: Rng) -> NDArray[np.float32]:
+        """The rows, followed by copies in which lags are hidden."""
+        n_lags = _n_lags(self)
+        augmentation = MaskAugmentation.of(np.arange(n_lags))
+        copies = np.tile(table, (self.masked_copies + 1, 1))
+        for start in range(len(table), len(copies), len(table)):
+            lags = copies[start : start + len(table), :n_lags]
+            lags[~augmentation.draw(len(table), rng)] = np.nan
+        return copies
+
+    def _params(self, n_rows: int, rng: Rng) -> dict[str, Any]:
+        return {
+            "objective": "regression",
+            "learning_rate": float(self.learning_rate),
+            "num_leaves": int(self.n_leaves),
+            # With twenty rows per leaf, very small tables could not be split at all.
+            "min_data_in_leaf": max(1, min(20, n_rows // 10)),
+            "seed": draw_seed(rng),
+            "num_threads": self.n_threads or 0,
+            # Together these make the trees independent of the number of threads.
+            "deterministic": True,
+            "force_col_wise": True,
+            "verbosity": -1,
+        }
+
+    def _boost(self, table: NDArray[np.float32], future: NDArray, params: dict[str, Any]) -> lightgbm.Booster:
+        # Imported late, so that the other models can be imported quickly.
+        import lightgbm
+
+        is_seen = ~np.isnan(future)
+        rows = lightgbm.Dataset(
+            table[is_seen], future[is_seen], categorical_feature=[table.shape[1] - 1], params=params
+        )
+        return lightgbm.train(params, rows, num_boost_round=int(self.n_trees))
+
+    def _predict(self, histories: Histories) -> Floats:
+        table = self._features(histories)
+        columns = [booster.predict(table, num_threads=self.n_threads or 0) for booster in self.boosters_]
+        return np.column_stack(columns).reshape(-1, self.n_nodes_, self.n_future_)
+
+
+class KalmanEM(SensorReference):
+    """A linear-Gaussian state space model of all nodes, fitted by EM.
+
+    A few states move by state(t) = dynamics · state(t − 1) + disturbance, and the readings of a time are
+    loadings · state(t) + noise, independent between nodes. Missing readings are skipped, so the filter uses
+    exactly what is observed. Each window is predicted from its own history.
+
+    The states describe what nodes have in common. With ``own_residual=True``, what they do not explain of
+    the last observed reading of a node is added, multiplied by the factors of `DecayedLastValue` that fit
+    the training windows. This part is not a part of the state space model.
+
+    Parameters
+    ----------
+    n_states : int, default=10
+        Number of states. Raising it describes more dependence between nodes, and costs time and memory in
+        proportion to its square.
+    n_steps : int, default=20
+        Number of EM steps. Raising it increases the likelihood further.
+    own_residual : bool, default=True
+        Whether to add the residual of each node.
+    max_windows : int, default=2000
+        Number of windows to fit to, evenly spaced. Raising it costs time in proportion.
+    min_noise : float, default=1e-3
+        Smallest noise variance of a node, in units of the mean variance of all nodes.
+
+    Attributes
+    ----------
+    dynamics_, disturbance_ : (n_states, n_states)
+        Matrix of the dynamics, and covariance of the disturbances.
+    start_ : (n_states, n_states)
+        Covariance of the states at the first time of a window; their mean is zero.
+    loadings_ : (n_nodes, n_states)
+    noise_ : (n_nodes,)
+        Noise variance of each node.
+    log_likelihoods_ : list of float
+        Sum of the log-likelihoods of the windows before each step; no step decreases it.
+
+    Notes
+    -----
+    History and future of a training window are one sequence, and windows are treated as independent. If they
+    overlap, a reading counts once for each window that contains it. The covariance at the first time of a
+    window is estimated like the other parameters, because it is the same for training and test windows;
+    with windows that start at all hours, it is that of the states in the long run.
+    """
+
+    def __init__(
+        self,
+        n_states: int = 10,
+        n_steps: int = 20,
+        own_residual: bool = True,
+        max_windows: int = 2000,
+        min_noise: float = 1e-3,
+    ):
+        self.n_states = n_states
+        self.n_steps = n_steps
+        self.own_residual = own_residual
+        self.max_windows = max_windows
+        self.min_noise = min_noise
+
+    def _fit(self, histories: Histories, target: NDArray) -> None:
+        check_integer(self, n_states=(1, self.n_nodes_), n_steps=1, max_windows=1)
+        check_bool(self, "own_residual")
+        check_number(self, min_noise="(0, inf)")
+        every = -(-len(target) // self.max_windows)
+        past, future = histories.readings[::every], target[::every]
+        whole = Histories(np.concatenate([past, future], axis=2), histories.calendar[::every])
+        self._start(whole)
+        self.log_likelihoods_: list[float] = []
+        for _ in range(self.n_steps):
+            self._step(whole)
+        if self.own_residual:
+            forecasts = [
+                self._forecast(chunk.readings) for _, chunk in Histories(past, whole.calendar).chunks()
+            ]
+            predicted, residual = (np.concatenate(part) for part in zip(*forecasts, strict=True))
+            self.decay_ = DecayedLastValue().fit(residual, future - predicted)
+
+    def _start(self, whole: Histories) -> None:
+        """Start from the covariances of nodes observed together, and states that persist in part."""
+        products, together = np.zeros((2, self.n_nodes_, self.n_nodes_))
+        for _, chunk in whole.chunks():
+            is_observed = ~np.isnan(chunk.readings)
+            readings = np.where(is_observed, chunk.readings, 0.0)
+            products += np.tensordot(readings, readings, axes=((0, 2), (0, 2)))
+            weight = is_observed.astype(np.float64)
+            together += np.tensordot(weight, weight, axes=((0, 2), (0, 2)))
+        covariance = products / np.maximum(together, 1.0)
+        variance = covariance.diagonal()
+        self.floor_ = self.min_noise * (variance.mean() or 1.0)
+        eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+        strength = np.maximum(eigenvalues[-self.n_states :], self.floor_)
+        self.loadings_ = eigenvectors[:, -self.n_states :].copy()
+        self.noise_ = np.maximum(variance - self.loadings_**2 @ strength, self.floor_)
+        self.dynamics_ = START_PERSISTENCE * np.eye(self.n_states)
+        self.start_ = np.diag(strength)
+        self.disturbance_ = (1 - START_PERSISTENCE**2) * self.start_
+
+    def _step(self, whole: Histories) -> None:
+        """One step of EM."""
+        sums = None
+        for _, chunk in whole.chunks():
+            part = self._expect(chunk.readings)
+            sums = part if sums is None else Moments(*(a + b for a, b in zip(sums, part, strict=True)))
+        assert sums is not None
+        self.log_likelihoods_.append(float(sums.log_likelihood))
+        self._maximise(sums, len(whole.readings), whole.readings.shape[2])
+
+    def _filter(self, readings: Floats) -> Filtered:
+        """Distributions of the states given the readings so far, for windows (n, n_nodes, n_times)."""
+        n, _, n_times = readings.shape
+        k = self.n_states
+        expected, mean = np.zeros((2, n_times, n, k))
+        prior, covariance = np.zeros((2, n_times, n, k, k))
+        log_likelihood = 0.0
+        weighted = self.loadings_ / self.noise_[:, None]
+        products = (self.loadings_[:, :, None] * weighted[:, None, :]).reshape(-1, k * k)
+        for t in range(n_times):
+            if t == 0:
+                prior[t] = self.start_
+            else:
+                expected[t] = mean[t - 1] @ self.dynamics_.T
+                prior[t] = self.dynamics_ @ covariance[t - 1] @ self.dynamics_.T + self.disturbance_
+            is_observed = ~np.isnan(readings[:, :, t])
+            y = np.where(is_observed, readings[:, :, t], 0.0)
+            # Information form: nodes are many and states are few, so no matrix is as large as the network.
+            information = (is_observed.astype(np.float64) @ products).reshape(n, k, k)
+            score = y @ weighted - _product(information, expected[t])
+            gain = np.eye(k) + prior[t] @ information
+            posterior = np.linalg.solve(gain, prior[t])
+            covariance[t] = (posterior + posterior.transpose(0, 2, 1)) / 2
+            change = _product(covariance[t], score)
+            mean[t] = expected[t] + change
+            error = np.where(is_observed, y - expected[t] @ self.loadings_.T, 0.0)
+            distance = (error**2 / self.noise_).sum() - (score * change).sum()
+            log_det = np.linalg.slogdet(gain)[1].sum() + (is_observed @ np.log(2 * np.pi * self.noise_)).sum()
+            log_likelihood -= 0.5 * float(log_det + distance)
+        return Filtered(expected, prior, mean, covariance, log_likelihood)
+
+    def _expect(self, readings: Floats) -> Moments:
+        """Expected moments of the states given all readings of each window."""
+        filtered = self._filter(readings)
+        mean, covariance = filtered.mean.copy(), filtered.covariance.copy()
+        n_times, n, k = mean.shape
+        successive = np.zeros((k, k))
+        for t in range(n_times - 2, -1, -1):
+            # Regression of the state at t on the one at t + 1.
+            back = np.linalg.solve(filtered.prior[t + 1], self.dynamics_ @ filtered.covariance[t])
+            backward = back.transpose(0, 2, 1)
+            mean[t] += _product(backward, mean[t + 1] - filtered.expected[t + 1])
+            covariance[t] += backward @ (covariance[t + 1] - filtered.prior[t + 1]) @ back
+            successive += (covariance[t + 1] @ back).sum(axis=0) + mean[t + 1].T @ mean[t]
+        moments = covariance + mean[..., :, None] * mean[..., None, :]
+        by_time = readings.transpose(2, 0, 1).reshape(n_times * n, -1)
+        is_observed = ~np.isnan(by_time)
+        y, weight = np.where(is_observed, by_time, 0.0), is_observed.astype(np.float64)
+        return Moments(
+            log_likelihood=np.array(filtered.log_likelihood),
+            states=moments.sum(axis=1),
+            successive=successive,
+            by_node=(weight.T @ moments.reshape(-1, k * k)).reshape(-1, k, k),
+            cross=y.T @ mean.reshape(-1, k),
+            square=(y**2).sum(axis=0),
+            n_readings=weight.sum(axis=0),
+        )
+
+    def _maximise(self, sums: Moments, n_windows: int, n_times: int) -> None:
+        """Parameters with the largest expected likelihood."""
+        self.start_ = sums.states[0] / n_windows
+        # A window of one time shows nothing of the dynamics.
+        if n_times > 1:
+            before, after = sums.states[:-1].sum(axis=0), sums.states[1:].sum(axis=0)
+            self.dynamics_ = np.linalg.solve(before, sums.successive.T).T
+            disturbance = (after - self.dynamics_ @ sums.successive.T) / (n_windows * (n_times - 1))
+            self.disturbance_ = (disturbance + disturbance.T) / 2
+        # A node without readings keeps its parameters.
+        is_seen = sums.n_readings > 0
+        solved = np.linalg.solve(sums.by_node[is_seen], sums.cross[is_seen, :, None])[:, :, 0]
+        variance = (sums.square[is_seen] - (solved * sums.cross[is_seen]).sum(axis=1)) / sums.n_readings[
+            is_seen
+        ]
+        self.loadings_[is_seen] = solved
+        self.noise_[is_seen] = np.maximum(variance, self.floor_)
+
+    def _forecast(self, readings: Floats) -> tuple[Floats, Floats]:
+        """Predictions of the states alone, and what they leave unexplained in the history."""
+        means = self._filter(readings).mean
+        state, future = means[-1], []
+        for _ in range(self.n_future_):
+            state = state @ self.dynamics_.T
+            future.append(state @ self.loadings_.T)
+        residual = readings - (means @ self.loadings_.T).transpose(1, 2, 0)
+        return np.stack(future, axis=2), residual
+
+    def _predict(self, histories: Histories) -> Floats:
+        predicted, residual = self._forecast(histories.readings)
+        return predicted + self.decay_.predict(residual) if self.own_residual else predicted
+
+
+class Filtered(NamedTuple):
+    """Distributions of the states, each with the axes (n_times, n, …).
+
+    Attributes
+    ----------
+    expected, prior : (n_times, n, k), (n_times, n, k, k)
+        Mean and covariance given the readings before each time.
+    mean, covariance : (n_times, n, k), (n_times, n, k, k)
+        Mean and covariance given the readings up to each time.
+    log_likelihood : float
+        Log density of the observed readings of all windows.
+    """
+
+    expected: Floats
+    prior: Floats
+    mean: Floats
+    covariance: Floats
+    log_likelihood: float
+
+
+class Moments(NamedTuple):
+    """Sums over windows of what the M-step needs; s(t) is the state at time t.
+
+    Attributes
+    ----------
+    log_likelihood : ()
+    states : (n_times, k, k)
+        E[s(t) s(t)ᵀ] for each time.
+    successive : (k, k)
+        E[s(t + 1) s(t)ᵀ], summed over time.
+    by_node : (n_nodes, k, k)
+        E[s(t) s(t)ᵀ], summed over the times at which the node is observed.
+    cross : (n_nodes, k)
+        Reading times E[s(t)], summed over the same times.
+    square, n_readings : (n_nodes,)
+        Sum of the squared readings, and number of readings.
+    """
+
+    log_likelihood: Floats
+    states: Floats
+    successive: Floats
+    by_node: Floats
+    cross: Floats
+    square: Floats
+    n_readings: Floats
+
+
+def _windows(windows: ArrayLike, name: str) -> NDArray:
+    """Windows (n, rows, times) as an array of floats, which is not copied if it is one."""
+    array = np.asarray(windows)
+    if array.dtype.kind != "f":
+        array = array.astype(np.float64)
+    if array.ndim != 3 or not array.shape[1] or not array.shape[2]:
+        raise ValueError(f"{name} must hold windows, (n, nodes, times); got shape {array.shape}.")
+    if np.isinf(array).any():
+        raise ValueError(f"{name} contains infinite values. Replace them with NaN if they are unknown.")
+    return array
+
+
+def _last_observed(readings: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    """The last observed reading and its age, both (n, n_nodes); zero and n_past if there is none."""
+    is_observed = ~np.isnan(readings[:, :, ::-1])
+    is_any = is_observed.any(axis=2)
+    age = is_observed.argmax(axis=2)
+    last = np.take_along_axis(readings[:, :, ::-1], age[:, :, None], axis=2)[:, :, 0]
+    return np.where(is_any, last, 0.0), np.where(is_any, age, readings.shape[2])
+
+
+def _neighbours(graph: Graph | None, n_nodes: int) -> Floats | None:
+    """Weights of the neighbours of each node, (n_nodes, n_nodes): row = target, column = source."""
+    if graph is None:
+        return None
+    if not isinstance(graph, Graph) or graph.n_nodes != n_nodes:
+        raise ValueError(f"graph must be a Graph of the {n_nodes} nodes of Y, or None; got {shown(graph)}.")
+    weights = np.zeros((n_nodes, n_nodes))
+    weights[graph.edges[:, 1], graph.edges[:, 0]] = graph.edge_weight
+    return weights
+
+
+def _n_lags(model: RidgeOnLags | BoostingOnLags) -> int:
+    """Number of readings from which a node is predicted: its own, and means of its neighbours."""
+    return model.window_shape_[1] * (1 if model.graph is None else 2)
+
+
+def _lags(readings: Floats, neighbours: Floats | None) -> Floats:
+    """Readings of each node in each window, and the means of its neighbours' observed readings.
+
+    Parameters
+    ----------
+    readings : (n, n_nodes, n_past)
+        NaN = missing.
+    neighbours : (n_nodes, n_nodes) or None
+        Result of `_neighbours`.
+
+    Returns
+    -------
+    (n · n_nodes, 1 or 2, n_past)
+        NaN where a reading, or those of all neighbours, are missing.
+    """
+    blocks = [readings]
+    if neighbours is not None:
+        is_observed = ~np.isnan(readings)
+        total = neighbours @ np.where(is_observed, readings, 0.0)
+        weight = neighbours @ is_observed.astype(np.float64)
+        blocks.append(np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0))
+    return np.stack(blocks, axis=2).reshape(-1, len(blocks), readings.shape[2])
+
+
+def _carried(lags: Floats) -> Floats:
+    """Fill missing lags with the last one before or, if there is none, the next one after; else NaN."""
+    is_observed, steps = ~np.isnan(lags), np.arange(lags.shape[-1])
+    earlier = np.maximum.accumulate(np.where(is_observed, steps, -1), axis=-1)
+    # The first observed step: nothing before it is observed.
+    first = is_observed.argmax(axis=-1)[..., None]
+    return np.take_along_axis(lags, np.where(earlier >= 0, earlier, first), axis=-1)
+
+
+def _by_node(histories: Histories) -> Floats:
+    """The calendar of the window of each node, (n · n_nodes, n_calendar)."""
+    return np.repeat(histories.calendar, histories.readings.shape[1], axis=0)
+
+
+def _product(matrices: Floats, vectors: Floats) -> Floats:
+    """Products (n, k) of matrices (n, k, k) and vectors (n, k)."""
+    return (matrices @ vectors[:, :, None])[:, :, 0]

@@ -1,0 +1,479 @@
+"""Reference models for images and sensor networks, compared with direct computations on small data."""
+
+import lightgbm
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+
+from stablemiss.datasets import Graph
+from stablemiss.experiments.references import (
+    BoostingOnLags,
+    DecayedLastValue,
+    FactorAnalysisEM,
+    HourOfWeek,
+    KalmanEM,
+    LabelGaussian,
+    LastValue,
+    MeanImage,
+    RidgeOnLags,
+    images,
+    sensors,
+)
+
+SHAPE = (2, 4)
+IMAGE_MODELS = [MeanImage(), LabelGaussian(), FactorAnalysisEM(n_factors=2, n_steps=3)]
+SENSOR_MODELS = [
+    HourOfWeek(),
+    LastValue(),
+    DecayedLastValue(),
+    RidgeOnLags(),
+    RidgeOnLags(carry=False, graph=Graph.from_edges("abc", [("a", "b")])),
+    BoostingOnLags(masked_copies=1, n_trees=5, n_threads=1, random_state=0),
+    KalmanEM(n_states=2, n_steps=3),
+    KalmanEM(n_states=2, n_steps=3, own_residual=False),
+]
+
+
+def name_of(model):
+    return type(model).__name__
+
+
+def hide(values, share, rng):
+    return np.where(rng.random(values.shape) < share, np.nan, values)
+
+
+def conditional_mean(mean, covariance, row):
+    """E[x | observed entries of x] of a Gaussian, by the textbook formula."""
+    o = ~np.isnan(row)
+    expected = mean.copy()
+    if o.any():
+        expected += covariance[:, o] @ np.linalg.solve(covariance[np.ix_(o, o)], row[o] - mean[o])
+    return expected
+
+
+def log_density(mean, covariance, rows):
+    """Log density of the observed entries of all rows."""
+    total = 0.0
+    for row in rows:
+        o = ~np.isnan(row)
+        if o.any():
+            total += multivariate_normal.logpdf(row[o], mean[o], covariance[np.ix_(o, o)])
+    return total
+
+
+def factor_images(n, rng):
+    """Complete images of two factors, and their covariance."""
+    d = int(np.prod(SHAPE))
+    loadings, noise = rng.normal(size=(d, 2)), rng.uniform(0.2, 0.6, size=d)
+    flat = 3.0 + rng.normal(size=(n, 2)) @ loadings.T + rng.normal(size=(n, d)) * np.sqrt(noise)
+    return flat.reshape(n, *SHAPE), loadings @ loadings.T + np.diag(noise)
+
+
+@pytest.fixture(scope="module")
+def incomplete_images():
+    rng = np.random.default_rng(0)
+    Y, _ = factor_images(300, rng)
+    X = hide(Y, 0.4, rng)
+    X[0], X[1] = np.nan, Y[1]
+    return X, Y
+
+
+def test_mean_image(incomplete_images):
+    X, Y = incomplete_images
+    np.testing.assert_allclose(MeanImage().fit(X, Y).predict(X[:2]), [Y.mean(axis=0)] * 2)
+
+
+def test_label_gaussian_is_the_conditional_mean_of_each_image(incomplete_images):
+    X, Y = incomplete_images
+    predicted = LabelGaussian(ridge=0.1).fit(X, Y).predict(X)
+    flat = Y.reshape(len(Y), -1)
+    covariance = np.cov(flat.T, bias=True)
+    covariance += 0.1 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    for x, image in zip(X.reshape(len(X), -1), predicted.reshape(len(X), -1), strict=True):
+        expected = conditional_mean(flat.mean(axis=0), covariance, x)
+        # Observed pixels are kept; the conditional mean of an observed value is the value itself.
+        np.testing.assert_allclose(image, expected, atol=1e-9)
+
+
+def test_label_gaussian_accepts_pixels_that_never_vary():
+    Y = np.random.default_rng(0).normal(size=(50, 4))
+    Y[:, 2] = 7.0
+    predicted = LabelGaussian().fit(Y, Y).predict(np.full((1, 4), np.nan))
+    np.testing.assert_allclose(predicted[0], Y.mean(axis=0))
+    equal = np.ones((5, 3))
+    np.testing.assert_allclose(
+        LabelGaussian().fit(equal, equal).predict([[1.0, np.nan, np.nan]]), [[1, 1, 1]]
+    )
+
+
+def test_factor_analysis_predicts_the_conditional_mean_and_keeps_observed_pixels(incomplete_images):
+    X, Y = incomplete_images
+    model = FactorAnalysisEM(n_factors=2, n_steps=4).fit(X, Y)
+    covariance = model.loadings_ @ model.loadings_.T + np.diag(model.noise_)
+    predicted = model.predict(X)
+    for x, image in zip(X.reshape(len(X), -1), predicted.reshape(len(X), -1), strict=True):
+        np.testing.assert_allclose(image, conditional_mean(model.mean_, covariance, x), atol=1e-8)
+
+
+def test_no_step_of_factor_analysis_decreases_the_log_likelihood(incomplete_images):
+    X, Y = incomplete_images
+    model = FactorAnalysisEM(n_factors=3, n_steps=15, min_noise=1e-6).fit(X, Y)
+    assert (np.diff(model.log_likelihoods_) > 0).all()
+    covariance = model.loadings_ @ model.loadings_.T + np.diag(model.noise_)
+    after_15_steps = FactorAnalysisEM(n_factors=3, n_steps=16, min_noise=1e-6).fit(X, Y).log_likelihoods_[15]
+    assert after_15_steps == pytest.approx(log_density(model.mean_, covariance, X.reshape(len(X), -1)))
+
+
+def test_factor_analysis_recovers_the_covariance_from_incomplete_images():
+    rng = np.random.default_rng(1)
+    Y, covariance = factor_images(4000, rng)
+    model = FactorAnalysisEM(n_factors=2, n_steps=40, min_noise=1e-6).fit(hide(Y, 0.4, rng), Y)
+    fitted = model.loadings_ @ model.loadings_.T + np.diag(model.noise_)
+    assert np.abs(fitted - covariance).max() < 0.08 * covariance.max()
+    np.testing.assert_allclose(model.mean_, 3.0, atol=0.15)
+
+
+def test_factor_analysis_does_not_use_the_complete_images(incomplete_images):
+    X, Y = incomplete_images
+    first, second = (FactorAnalysisEM(2, n_steps=3).fit(X, other).predict(X) for other in (Y, Y**2))
+    np.testing.assert_array_equal(first, second)
+
+
+def test_the_noise_of_factor_analysis_is_bounded(incomplete_images):
+    X, Y = incomplete_images
+    variance = np.nanvar(X.reshape(len(X), -1), axis=0).mean()
+    model = FactorAnalysisEM(2, n_steps=3, min_noise=0.5).fit(X, Y)
+    assert model.noise_.min() == pytest.approx(0.5 * variance)
+
+
+def test_factor_analysis_draws_images_by_the_seed(incomplete_images):
+    X, Y = incomplete_images
+    fits = [FactorAnalysisEM(2, 2, max_rows=100, random_state=seed).fit(X, Y).mean_ for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert (fits[0] != fits[2]).any()
+    every = [FactorAnalysisEM(2, 2, max_rows=n).fit(X, Y).mean_ for n in (len(X), None)]
+    np.testing.assert_array_equal(*every)
+
+
+def test_factor_analysis_accepts_a_pixel_that_is_never_observed(incomplete_images):
+    X, Y = incomplete_images
+    X = X.copy()
+    X[:, 0, 0] = np.nan
+    predicted = FactorAnalysisEM(2, n_steps=5).fit(X, Y).predict(X)
+    # All pixels have the mean 3, so the mean of the others is close to that of the one never seen.
+    assert abs(predicted[:, 0, 0].mean() - 3.0) < 0.5
+
+
+@pytest.mark.parametrize("model", IMAGE_MODELS, ids=name_of)
+def test_predictions_of_images_have_the_shape_of_the_target_and_do_not_depend_on_chunks(
+    model, incomplete_images, monkeypatch
+):
+    X, Y = incomplete_images
+    expected = clone(model).fit(X, Y).predict(X)
+    assert expected.shape == Y.shape
+    assert np.isfinite(expected).all()
+    monkeypatch.setattr(images, "CHUNK_ROWS", 7)
+    fitted = clone(model).fit(X.reshape(len(X), -1), Y)
+    np.testing.assert_allclose(fitted.predict(X[:10]), expected[:10], rtol=1e-9)
+    assert fitted.predict(X[:0]).shape == (0, *SHAPE)
+
+
+@pytest.mark.parametrize("model", IMAGE_MODELS, ids=name_of)
+def test_wrong_images_are_refused(model, incomplete_images):
+    X, Y = incomplete_images
+    model = clone(model)
+    with pytest.raises(NotFittedError, match="must be fitted"):
+        model.predict(X)
+    with pytest.raises(ValueError, match=r"got shapes \(300, 2, 4\) and \(299, 2, 4\)"):
+        model.fit(X, Y[1:])
+    with pytest.raises(ValueError, match="Y must be complete"):
+        model.fit(X, X)
+    with pytest.raises(ValueError, match="infinite"):
+        model.fit(np.full_like(Y, np.inf), Y)
+    with pytest.raises(ValueError, match="must hold images"):
+        model.fit(X[:, 0, 0], Y)
+    with pytest.raises(ValueError, match=r"8 pixels, as in fit; got shape \(300, 4\)"):
+        model.fit(X, Y).predict(X[:, 0])
+
+
+def test_factor_analysis_needs_an_observed_pixel(incomplete_images):
+    X, Y = incomplete_images
+    with pytest.raises(ValueError, match="no observed pixel"):
+        FactorAnalysisEM(2).fit(np.full_like(X, np.nan), Y)
+
+
+@pytest.fixture(scope="module")
+def windows():
+    """Windows of three nodes with 4 past and 3 future times, and two features of the calendar."""
+    rng = np.random.default_rng(0)
+    n, n_times = 400, 7
+    common = rng.normal(size=(n, 1, n_times)).cumsum(axis=2)
+    own = rng.normal(size=(n, 3, 1)) + 0.3 * rng.normal(size=(n, 3, n_times))
+    readings = hide(common * np.array([1.0, -0.5, 0.3])[:, None] + own, 0.35, rng)
+    readings[0, :, :4] = np.nan
+    readings[1, 0, :4] = np.nan
+    calendar = np.repeat(rng.normal(size=(n, 2, 1)), 4, axis=2)
+    return np.concatenate([readings[:, :, :4], calendar], axis=1), readings[:, :, 4:]
+
+
+def test_hour_of_week_predicts_no_deviation(windows):
+    X, Y = windows
+    np.testing.assert_array_equal(HourOfWeek().fit(X, Y).predict(X), np.zeros(Y.shape))
+
+
+def test_last_value_by_hand():
+    X = [[[1.0, np.nan, 3.0], [4.0, 5.0, np.nan], [6.0, np.nan, np.nan], [np.nan, np.nan, np.nan]]]
+    model = LastValue().fit(X, np.zeros((1, 4, 2)))
+    assert model.predict(X).tolist() == [[[3.0, 3.0], [5.0, 5.0], [6.0, 6.0], [0.0, 0.0]]]
+
+
+def test_decayed_last_value_is_least_squares_by_age_and_lead_time(windows):
+    X, Y = windows
+    model = DecayedLastValue().fit(X, Y)
+    pairs = {}
+    for x, y in zip(X[:, :3].reshape(-1, 4), Y.reshape(-1, 3), strict=True):
+        seen = np.flatnonzero(~np.isnan(x))
+        for lead in np.flatnonzero(~np.isnan(y)):
+            if len(seen):
+                pairs.setdefault((3 - seen[-1], lead), []).append((x[seen[-1]], y[lead]))
+    expected = np.zeros((5, 3))
+    for place, values in pairs.items():
+        x, y = np.array(values).T
+        expected[place] = np.linalg.lstsq(x[:, None], y, rcond=None)[0][0]
+    np.testing.assert_allclose(model.factors_, expected)
+    x = np.full((1, 5, 4), np.nan)
+    x[0, 3:], x[0, 1, 1] = 0.0, 2.0
+    np.testing.assert_allclose(model.predict(x), [[[0, 0, 0], 2.0 * expected[2], [0, 0, 0]]])
+
+
+def explicit_features(window, node, carry, neighbours):
+    """Features of RidgeOnLags, one by one."""
+    rows = [window[node]]
+    if neighbours is not None:
+        rows.append(np.full(4, np.nan))
+        for t in range(4):
+            seen = [
+                (weight, window[other, t])
+                for other, weight in neighbours[node]
+                if window[other, t] == window[other, t]
+            ]
+            if seen:
+                rows[1][t] = np.average([value for _, value in seen], weights=[weight for weight, _ in seen])
+    lags, mask = [], []
+    for row in rows:
+        for t in range(4):
+            is_missing = np.isnan(row[t])
+            mask.append(0.0 if is_missing else 1.0)
+            before, after = row[:t][~np.isnan(row[:t])], row[t:][~np.isnan(row[t:])]
+            carried = before[-1] if len(before) else after[0] if len(after) else 0.0
+            lags.append(row[t] if not is_missing else carried if carry else 0.0)
+    return [*lags, *mask, *window[3:, 0]]
+
+
+GRAPH = Graph.from_edges("abc", [("a", "b"), ("c", "b")], weight=[1.0, 3.0])
+NEIGHBOURS = {0: [(1, 1.0)], 1: [(0, 1.0), (2, 3.0)], 2: [(1, 3.0)]}
+
+
+@pytest.mark.parametrize(
+    ("carry", "graph", "neighbours"),
+    [(True, None, None), (False, None, None), (True, GRAPH, NEIGHBOURS), (False, GRAPH, NEIGHBOURS)],
+    ids=["carried", "zero", "carried, graph", "zero, graph"],
+)
+def test_ridge_on_lags_is_scikit_learns_ridge_on_explicit_features(windows, carry, graph, neighbours):
+    X, Y = windows
+    predicted = RidgeOnLags(alpha=5.0, carry=carry, graph=graph).fit(X, Y).predict(X).reshape(-1, 3)
+    features = np.array([explicit_features(x, node, carry, neighbours) for x in X for node in range(3)])
+    future = Y.reshape(-1, 3)
+    for lead in range(3):
+        seen = ~np.isnan(future[:, lead])
+        ridge = Ridge(alpha=5.0).fit(features[seen], future[seen, lead])
+        np.testing.assert_allclose(predicted[:, lead], ridge.predict(features), atol=1e-8)
+
+
+def test_ridge_without_penalty_accepts_collinear_features(windows):
+    X, Y = windows
+    X = np.concatenate([X, X[:, -1:], np.ones_like(X[:, -1:])], axis=1)
+    expected = RidgeOnLags(alpha=0.0).fit(X[:, :-2], Y).predict(X[:, :-2])
+    np.testing.assert_allclose(RidgeOnLags(alpha=0.0).fit(X, Y).predict(X), expected, atol=1e-6)
+
+
+def test_boosting_on_lags_is_lightgbm_on_explicit_features(windows):
+    X, Y = windows
+    params = {"n_trees": 10, "learning_rate": 0.2, "n_leaves": 5, "n_threads": 1, "random_state": 0}
+    predicted = BoostingOnLags(**params).fit(X, Y).predict(X).reshape(-1, 3)
+    table = np.array([[*x[node], *x[3:, 0], node] for x in X for node in range(3)])
+    for lead, y in enumerate(Y.reshape(-1, 3).T):
+        seen = ~np.isnan(y)
+        booster = lightgbm.LGBMRegressor(
+            n_estimators=10, learning_rate=0.2, num_leaves=5, n_jobs=1, force_col_wise=True, verbosity=-1
+        )
+        booster.fit(table[seen], y[seen], categorical_feature=[6])
+        np.testing.assert_allclose(predicted[:, lead], booster.booster_.predict(table), atol=1e-5)
+
+
+def test_masked_copies_help_when_the_last_reading_is_missing_only_in_the_test():
+    rng = np.random.default_rng(0)
+    level = rng.normal(size=(600, 3, 1))
+    X, Y = level + 0.1 * rng.normal(size=(600, 3, 4)), np.repeat(level, 2, axis=2)
+    dark = X.copy()
+    dark[:, :, 1:] = np.nan
+    errors = []
+    for copies in (0, 3):
+        model = BoostingOnLags(copies, n_trees=60, n_threads=1, random_state=0).fit(X, Y)
+        errors.append(np.sqrt(((model.predict(dark) - Y) ** 2).mean()))
+    assert errors[1] < 0.5 * errors[0]
+
+
+def test_boosting_draws_rows_by_the_seed(windows):
+    X, Y = windows
+
+    def predictions(**changes):
+        params = {
+            "n_trees": 5,
+            "max_rows": 200,
+            "masked_copies": 1,
+            "n_threads": 1,
+            "random_state": 0,
+        } | changes
+        return BoostingOnLags(**params).fit(X, Y).predict(X)
+
+    np.testing.assert_array_equal(predictions(), predictions())
+    for changes in ({"random_state": 1}, {"max_rows": 300}, {"masked_copies": 0}):
+        assert (predictions() != predictions(**changes)).any()
+
+
+def kalman_joint(model, n_times):
+    """Covariance of all readings of a window, (n_nodes · n_times,)², and of the states with the readings."""
+    k, n_nodes = model.n_states, len(model.noise_)
+    state = np.zeros((n_times, k, n_times, k))
+    variance = model.start_
+    for t in range(n_times):
+        later = variance
+        for s in range(t, n_times):
+            state[s, :, t], state[t, :, s] = later, later.T
+            later = model.dynamics_ @ later
+        variance = model.dynamics_ @ variance @ model.dynamics_.T + model.disturbance_
+    flat = state.reshape(n_times * k, n_times * k)
+    loadings = np.kron(np.eye(n_times), model.loadings_)
+    noise = np.tile(model.noise_, n_times)
+    assert loadings.shape == (n_times * n_nodes, n_times * k)
+    return loadings @ flat @ loadings.T + np.diag(noise), loadings @ flat @ loadings.T
+
+
+def test_kalman_filter_predicts_the_conditional_mean(windows):
+    X, Y = windows
+    model = KalmanEM(n_states=2, n_steps=5, own_residual=False).fit(X, Y)
+    covariance, _ = kalman_joint(model, 7)
+    predicted = model.predict(X[:50])
+    for x, y in zip(X[:50, :3], predicted, strict=True):
+        row = np.concatenate([x.T.ravel(), np.full(9, np.nan)])
+        expected = conditional_mean(np.zeros(21), covariance, row)[12:].reshape(3, 3).T
+        np.testing.assert_allclose(y, expected, atol=1e-9)
+
+
+def test_kalman_residuals_are_added_with_fitted_factors(windows):
+    X, Y = windows
+    model = KalmanEM(n_states=2, n_steps=5).fit(X, Y)
+    plain = KalmanEM(n_states=2, n_steps=5, own_residual=False).fit(X, Y)
+    covariance, signal = kalman_joint(model, 4)
+    residual = np.full((len(X), 3, 4), np.nan)
+    for x, rest in zip(X[:, :3], residual, strict=True):
+        for t in range(4):
+            # What is known at time t: the readings up to t.
+            row = np.where(np.arange(4)[:, None] <= t, x.T, np.nan).ravel()
+            o = ~np.isnan(row)
+            here = slice(3 * t, 3 * t + 3)
+            explained = (
+                signal[here, o] @ np.linalg.solve(covariance[np.ix_(o, o)], row[o]) if o.any() else 0.0
+            )
+            rest[:, t] = x[:, t] - explained
+    decay = DecayedLastValue().fit(residual, Y - plain.predict(X))
+    np.testing.assert_allclose(model.predict(X), plain.predict(X) + decay.predict(residual), atol=1e-8)
+
+
+def test_no_step_of_kalman_em_decreases_the_log_likelihood(windows):
+    X, Y = windows
+    model = KalmanEM(n_states=2, n_steps=15, own_residual=False).fit(X, Y)
+    assert (np.diff(model.log_likelihoods_) > 0).all()
+    after_15_steps = KalmanEM(n_states=2, n_steps=16).fit(X, Y).log_likelihoods_[15]
+    rows = np.concatenate([X[:, :3], Y], axis=2).transpose(0, 2, 1).reshape(len(X), -1)
+    assert after_15_steps == pytest.approx(log_density(np.zeros(21), kalman_joint(model, 7)[0], rows))
+
+
+def test_kalman_em_fits_at_least_as_well_as_the_model_that_made_the_readings():
+    rng = np.random.default_rng(3)
+    n, n_times, n_nodes = 400, 8, 5
+    planted = KalmanEM(n_states=2)
+    planted.dynamics_ = np.array([[0.9, 0.2], [-0.2, 0.8]])
+    planted.disturbance_, planted.start_ = np.diag([0.3, 0.5]), np.diag([1.5, 2.0])
+    planted.loadings_, planted.noise_ = rng.normal(size=(n_nodes, 2)), rng.uniform(0.2, 0.5, n_nodes)
+    covariance = kalman_joint(planted, n_times)[0]
+    rows = hide(rng.multivariate_normal(np.zeros(n_nodes * n_times), covariance, size=n), 0.3, rng)
+    readings = rows.reshape(n, n_times, n_nodes).transpose(0, 2, 1)
+    model = KalmanEM(n_states=2, n_steps=60).fit(readings[:, :, :5], readings[:, :, 5:])
+    assert model.log_likelihoods_[-1] > log_density(np.zeros(n_nodes * n_times), covariance, rows)
+    eigenvalues = [np.linalg.eigvals(m.dynamics_) for m in (model, planted)]
+    np.testing.assert_allclose(np.abs(eigenvalues[0]), np.abs(eigenvalues[1]), atol=0.08)
+
+
+def test_kalman_em_uses_evenly_spaced_windows(windows):
+    X, Y = windows
+    every_third = KalmanEM(n_states=2, n_steps=2).fit(X[::3], Y[::3])
+    limited = KalmanEM(n_states=2, n_steps=2, max_windows=150).fit(X, Y)
+    np.testing.assert_array_equal(limited.predict(X), every_third.predict(X))
+
+
+def test_kalman_em_accepts_a_node_without_readings(windows):
+    X, Y = (array.copy() for array in windows)
+    X[:, 1], Y[:, 1] = np.nan, np.nan
+    model = KalmanEM(n_states=2, n_steps=5).fit(X, Y)
+    np.testing.assert_allclose(model.predict(X)[:, 1], 0.0, atol=1e-9)
+    others = KalmanEM(n_states=2, n_steps=5).fit(np.delete(X, 1, axis=1), np.delete(Y, 1, axis=1))
+    assert model.log_likelihoods_[-1] == pytest.approx(others.log_likelihoods_[-1], rel=0.01)
+
+
+@pytest.mark.parametrize("model", SENSOR_MODELS, ids=name_of)
+def test_predictions_of_sensors_are_finite_and_do_not_depend_on_chunks(model, windows, monkeypatch):
+    X, Y = windows
+    expected = clone(model).fit(X, Y).predict(X)
+    assert expected.shape == Y.shape
+    # The first window has no reading at all.
+    assert np.isfinite(expected).all()
+    monkeypatch.setattr(sensors, "CHUNK_WINDOWS", 7)
+    fitted = clone(model).fit(X, Y)
+    np.testing.assert_allclose(fitted.predict(X[:10]), expected[:10], rtol=1e-7, atol=1e-9)
+    assert fitted.predict(X[:0]).shape == (0, *Y.shape[1:])
+
+
+@pytest.mark.parametrize("model", SENSOR_MODELS, ids=name_of)
+def test_wrong_windows_are_refused(model, windows):
+    X, Y = windows
+    model = clone(model)
+    with pytest.raises(NotFittedError, match="must be fitted"):
+        model.predict(X)
+    with pytest.raises(
+        ValueError, match=r"same number of windows.*got shapes \(400, 5, 4\) and \(399, 3, 3\)"
+    ):
+        model.fit(X, Y[1:])
+    with pytest.raises(ValueError, match="at least as many rows"):
+        model.fit(X[:, :2], Y)
+    with pytest.raises(ValueError, match=r"must hold windows, \(n, nodes, times\); got shape \(400, 5\)"):
+        model.fit(X[:, :, 0], Y)
+    with pytest.raises(ValueError, match="infinite"):
+        model.fit(np.where(np.isnan(X), np.inf, X), Y)
+    with pytest.raises(ValueError, match="observed reading at each time"):
+        model.fit(X, np.where([True, False, True], Y, np.nan))
+    with pytest.raises(ValueError, match="rows from 3 on"):
+        model.fit(np.where(np.arange(5)[:, None] == 4, np.nan, X), Y)
+    with pytest.raises(ValueError, match=r"windows of shape \(5, 4\), as in fit; got shape \(400, 4, 4\)"):
+        model.fit(X, Y).predict(X[:, 1:])
+
+
+@pytest.mark.parametrize("model_class", [RidgeOnLags, BoostingOnLags])
+def test_a_graph_of_other_nodes_is_refused(model_class, windows):
+    for graph in (Graph.none(4), [(0, 1)]):
+        with pytest.raises(ValueError, match="Graph of the 3 nodes"):
+            model_class(graph=graph).fit(*windows)
