@@ -3,12 +3,14 @@
 import copy
 from dataclasses import FrozenInstanceError
 
+import numpy as np
 import pytest
 from sklearn.base import clone
 
-from stablemiss import StableMissClassifier, StableMissRegressor
-from stablemiss.architectures import ARCHITECTURES, CNN, check_architecture
+from stablemiss import StableMissClassifier, StableMissRegressor, load_model
+from stablemiss.architectures import ARCHITECTURES, CNN, GraphTemporal, check_architecture
 from stablemiss.base.search_space import Choice
+from stablemiss.datasets import Graph
 from stablemiss.methods import StableMiss, StableMissPlus
 
 
@@ -91,3 +93,67 @@ def test_channels_of_images_come_before_height_and_width(shape, output_shape, ge
 def test_shapes_that_are_not_images_are_refused_with_advice(shape, output_shape, fact):
     with pytest.raises(ValueError, match=fact):
         CNN().check(shape, output_shape)
+
+
+GRAPH = Graph.from_edges(["a", "b", "c"], [("a", "b")])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "facts"),
+    [
+        ({"graph": [("a", "b")]}, "graph must be a Graph"),
+        ({"channels": 6, "heads": 4}, "channels must be a multiple of heads; got channels=6 and heads=4"),
+        ({"generate": "partial"}, "generate must be"),
+        ({"rank": 0}, "rank"),
+        ({"heads": 0}, "heads"),
+    ],
+)
+def test_a_wrong_parameter_of_a_sensor_network_is_named(parameters, facts):
+    with pytest.raises(ValueError, match=facts):
+        GraphTemporal(**parameters)
+
+
+@pytest.mark.parametrize(
+    ("shape", "output_shape", "facts"),
+    [
+        ((3,), (3, 8), r"windows of shape \(n, nodes, times\)"),
+        ((3, 8), (24,), r"one row of y \(24,\)"),
+        ((4, 8), (4, 8), "The graph has 3 nodes, but y has 4"),
+        ((2, 8), (3, 8), "X has only 2 rows per window"),
+    ],
+)
+def test_windows_that_do_not_fit_the_graph_are_refused(shape, output_shape, facts):
+    with pytest.raises(ValueError, match=facts):
+        GraphTemporal(GRAPH).check(shape, output_shape)
+
+
+def test_a_graph_is_part_of_the_value_of_an_architecture():
+    one = GraphTemporal(GRAPH)
+    assert one == GraphTemporal(Graph.from_edges(["a", "b", "c"], [("a", "b")])) != GraphTemporal()
+    assert GraphTemporal.from_parameters(one.parameters()) == one
+    assert len({one, GraphTemporal(GRAPH), GraphTemporal()}) == 2
+
+
+@pytest.mark.parametrize("generate", ["global", "local", "input", "none"])
+def test_a_model_of_a_sensor_network_is_the_same_after_loading(generate, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 4, 6)), rng.normal(size=(50, 3, 2))
+    X[rng.random(X.shape) < 0.3] = np.nan
+    y[rng.random(y.shape) < 0.3] = np.nan
+    architecture = GraphTemporal(GRAPH, channels=4, heads=2, generate=generate)
+    model = StableMissRegressor(architecture, max_epochs=1, random_state=0).fit(X, y)
+    model.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.architecture == architecture
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_mask_augmentation_hides_whole_sensors_and_never_the_calendar():
+    keep = GraphTemporal(GRAPH).augmentation((5, 4), (3, 8)).draw(200, np.random.default_rng(0))
+    sensors = keep.reshape(200, 5, 4)
+    assert (sensors.all(axis=2) | ~sensors.any(axis=2)).all()
+    assert sensors[:, 3:].all()
+    assert not sensors[:, :3].all()
+    pixels = CNN().augmentation((4, 4), (4, 4)).draw(200, np.random.default_rng(0))
+    assert 0 < pixels[:, 0].mean() < 1
+    assert (pixels[:, 0] != pixels[:, 1]).any()
