@@ -47,11 +47,12 @@ TABLE_SETTINGS: dict[str, dict[str, Any]] = {
     "stablenet": {"learning_rate": 1e-3},
 }
 # PAPER: a linear predictor on synthetic data, a network on real data. StableNet gets the same network.
-# The settings of NeuMiss and P-BiGAN are those that were best for the real table when settings were compared.
+# The settings of NeuMiss, P-BiGAN and StableNet are those that were best for the real table when settings were
+# compared.
 REAL_SETTINGS: dict[str, dict[str, Any]] = {
     "p_bigan": {"critic_steps": 2},
     "neumiss": {"hidden": (256, 256)},
-    "stablenet": {"hidden": (128,)},
+    "stablenet": {"hidden": (128,), "n_memory": 512, "learning_rate": 1e-2},
     "stablemiss": {"architecture": "mlp"},
 }
 # PAPER: under MCAR, columns are decorrelated from columns and mask indicators from mask indicators; under
@@ -238,7 +239,7 @@ def settings_of(label: str, mechanism: str, is_real: bool, budget: Budget) -> tu
     for_real = REAL_SETTINGS.get(name, {}) if is_real else {}
     for_mechanism = MCAR.get(label, {}) if mechanism.startswith("mcar") else {}
     for_tables = {} if budget.is_brief else TABLE_SETTINGS.get(name, {})
-    settings = {**for_tables, **budget.settings.get(name, {}), **for_real, **defining, **for_mechanism}
+    settings = {**for_tables, **for_real, **budget.settings.get(name, {}), **defining, **for_mechanism}
     if budget.gammas is not None and "gamma" in settings:
         settings["gamma"] = budget.gammas
     return name, settings
