@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stablemiss.architectures import CNN, Architecture, GraphTemporal
+from stablemiss.estimators import StableMissRegressor
 from stablemiss.experiments.array_tables import BERLIN, MNIST
+from stablemiss.experiments.references.combined import GaussianAndNetwork
 from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian
 from stablemiss.experiments.references.sensors import (
     BoostingOnLags,
@@ -21,6 +23,7 @@ PAPER_WEIGHTS: dict[str, Any] = {"decorrelate": "full", "form": "paper", "gamma"
 # Estimators that are not methods: label → class.
 REFERENCES: Mapping[str, Callable[..., Any]] = {
     "label_gaussian": LabelGaussian,
+    "gaussian_and_local": GaussianAndNetwork,
     "factor_analysis": FactorAnalysisEM,
     "hour_of_week": HourOfWeek,
     "last_value": LastValue,
@@ -77,6 +80,9 @@ def array_settings(label: str, dataset: str, is_brief: bool) -> tuple[str, dict[
     >>> name, settings["architecture"].generate, settings["max_epochs"]
     ('stablemiss', 'input', 20)
     """
+    if label == "gaussian_and_local":
+        name, settings = array_settings("stablemiss_local", dataset, is_brief)
+        return label, {"network": StableMissRegressor(**settings, on_unseen_missing="ignore")}
     if label in REFERENCES:
         return label, REFERENCE_SETTINGS.get(label, {})
     if label not in NETWORKS:

@@ -76,6 +76,7 @@ _IMAGE_METHODS = (
     "ols",
     "label_gaussian",
     "factor_analysis",
+    "gaussian_and_local",
     *PAPER_METHODS,
     "stablemiss_unweighted",
     "stablemiss_local",

@@ -47,7 +47,7 @@ TABLE_SETTINGS: dict[str, dict[str, Any]] = {
     "stablenet": {"learning_rate": 1e-3},
 }
 # PAPER: a linear predictor on synthetic data, a network on real data. StableNet gets the same network.
-# The settings of NeuMiss, P-BiGAN and StableNet are those that were best for the real table when settings were
+# Settings of NeuMiss, P-BiGAN and StableNet are those that were best for the real table when settings were
 # compared.
 REAL_SETTINGS: dict[str, dict[str, Any]] = {
     "p_bigan": {"critic_steps": 2},

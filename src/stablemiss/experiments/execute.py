@@ -115,8 +115,8 @@ def _with_graph(method: Any, graph: Graph | None) -> Any:
 def _model(run: Run, method: Any, problem: Problem) -> tuple[Any, dict[str, Any]]:
     """The estimator of a run, after a search if the budget asks for one, and its parameters."""
     if method is not None and not isinstance(method, Method):
-        if "random_state" in method.get_params(deep=False):
-            method.set_params(random_state=run.seed)
+        seeds = [name for name in method.get_params() if name.split("__")[-1] == "random_state"]
+        method.set_params(**dict.fromkeys(seeds, run.seed))
         return method, describe(method)
     if method is None:
         if problem.population is None:
