@@ -53,6 +53,7 @@ def test_a_value_far_outside_the_training_range_does_not_give_a_prediction_far_o
         assert y.min() - 0.25 * np.ptp(y) < low < high < y.max() + 0.25 * np.ptp(y)
 
 
+@pytest.mark.slow
 def test_leaving_out_a_member_does_not_change_the_others():
     values, mask, y = draw(0, n=200)
     predictions = [
@@ -62,6 +63,7 @@ def test_leaving_out_a_member_does_not_change_the_others():
     np.testing.assert_array_equal(*predictions)
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_has_no_influence():
     """With one thread members are fitted in turn, with more the network is fitted in parallel."""
     values, mask, y = draw(0, n=300)
@@ -105,6 +107,7 @@ def test_hidden_values_have_no_influence_on_intervals_sets_and_expected_errors_a
     )
 
 
+@pytest.mark.slow
 def test_columns_that_are_never_missing_are_relied_upon():
     """If x₀ is declared as never missing, predictions are better where it is observed."""
     values, mask, y = draw(1, n=600)

@@ -92,6 +92,7 @@ def test_json_contains_the_trials_and_the_command_to_fit(run, houses):
     assert facts["fit"] == f"stablemiss fit {houses} --target price --params params.json"
 
 
+@pytest.mark.slow
 def test_by_default_anymask_is_tuned(run, houses):
     options = ("--target", "price", "--ignore", "id", "--ignore", "expensive", "--budget", "fast")
     result = run("tune", houses, *options, "--trials", 2)

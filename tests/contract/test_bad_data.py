@@ -111,7 +111,6 @@ TABLES = {
     "dictionaries": (X.assign(age=[{}] * N), ["'age'", "dict", "drop"]),
     "lists": (X.assign(age=[[1]] * N), ["'age'", "list", "drop"]),
     "complex": (X * 1j, ["'size'", "omplex", "two real columns"]),
-    "three dimensions": (np.ones((N, 2, 2)), ["(2, 2)", "tables", "X.reshape(len(X), -1)"]),
     "dates too far away": (
         X.assign(day=np.full(N, "400000-01-01", dtype="datetime64[s]")),
         ["'day'", "year 400000", "9999", "Correct"],

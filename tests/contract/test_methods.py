@@ -76,6 +76,7 @@ def fitted(name, kind):
     return fit(brief(name), data, task)
 
 
+@BOTH_TASKS
 def test_outputs_are_finite_and_have_one_row_per_sample(method, kind):
     data, task = draw(kind)
     outputs = predict(fitted(method.name, kind), data)
@@ -214,12 +215,14 @@ def losses_on_new_rows(method, kind, n):
     ]
 
 
+@BOTH_TASKS
 @pytest.mark.parametrize("name", in_one_process(name for name in METHODS if name != "constant"))
 def test_an_easy_target_is_predicted_better_than_by_the_constant(name, kind):
     loss, constant_loss = losses_on_new_rows(brief(name), kind, n=600)
     assert loss < 0.75 * constant_loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", in_one_process(name for name in METHODS if METHODS[name].brief))
 def test_an_easy_target_is_predicted_better_than_by_the_constant_with_default_parameters(name):
     loss, constant_loss = losses_on_new_rows(METHODS[name](), "regression", n=200)

@@ -127,7 +127,19 @@ def test_row_weights_decorrelate_cells():
     assert 0 < model.predictor_.effective_share < 1
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].reads_arrays])
+def test_methods_that_read_each_cell_as_a_column_accept_images(name):
+    X, images = draw(n=40)
+    brief = METHODS[name](**METHODS[name].brief)
+    model = MissingRegressor(brief, random_state=0).fit(X, images)
+    assert model.predict(X).shape == images.shape
+    single = MissingRegressor(brief, random_state=0).fit(X, images[:, 0, 0])
+    assert single.predict(X).shape == (40,)
+    classifier = MissingClassifier(brief, random_state=0).fit(X, np.arange(40) % 2)
+    assert classifier.predict_proba(X).shape == (40, 2)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if not METHODS[name].reads_arrays])
 def test_methods_for_tables_say_what_to_do_with_images(name):
     X, images = draw(n=20)
     for estimator in (MissingRegressor(name), AnyMaskRegressor(), StableMissRegressor("mlp")):

@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from stablemiss.evaluation import TestSetting
-from stablemiss.experiments import execute as module
 from stablemiss.experiments.budgets import BUDGETS, LABELS, PAPER_GAMMAS, demo_budget
 from stablemiss.experiments.execute import execute, searched_space
-from stablemiss.experiments.problem import draw_problem
 from stablemiss.experiments.reproduce import run_demo
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import demo_table
@@ -68,7 +66,7 @@ def test_the_exact_predictor_is_better_than_a_fitted_one():
 
 
 def test_an_exception_becomes_the_failure_of_the_record(monkeypatch):
-    monkeypatch.setattr(module, "draw_problem", lambda *_: 1 / 0)
+    monkeypatch.setattr(Run, "problem", lambda *_: 1 / 0)
     record = execute(RUN)
     assert record.failure == "ZeroDivisionError: division by zero"
     assert record.scores == ()
@@ -104,7 +102,7 @@ def test_a_budget_with_trials_searches_first(monkeypatch):
 def test_a_search_gets_the_training_rows_alone(monkeypatch):
     searching = replace(QUICK, n_rows=300, n_test_rows=300, n_trials=1, is_brief=False)
     run = replace(RUN, budget=searching, label="boosting")
-    problem = draw_problem(run)
+    problem = run.problem()
     searched = []
 
     def spy(model, X, y, **options):
@@ -163,7 +161,7 @@ def test_all_methods_get_the_same_validation_rows_and_are_not_trained_on_them(la
         {LABELS[label][0]: {"max_epochs": 1}} if "max_epochs" in METHODS[LABELS[label][0]].brief else {}
     )
     run = replace(RUN, budget=replace(TINY, settings=settings), label=label)
-    problem = module.draw_problem(run)
+    problem = run.problem()
     [fit] = fits(run)
     assert_rows(fit, problem)
     assert (fit[1] is None) == run.method().trains_on_validation
@@ -171,7 +169,7 @@ def test_all_methods_get_the_same_validation_rows_and_are_not_trained_on_them(la
 
 def test_after_a_search_the_validation_rows_are_the_same_as_without(fits):
     run = replace(RUN, budget=replace(TINY, n_trials=2), label="boosting")
-    assert_rows(fits(run)[-1], module.draw_problem(run))
+    assert_rows(fits(run)[-1], run.problem())
 
 
 @pytest.mark.parametrize(
@@ -187,10 +185,10 @@ def test_targets_of_validation_rows_have_no_influence_without_choices_and_early_
 ):
     run = replace(RUN, budget=budget, label=label)
     original = execute(run)
-    problem = module.draw_problem(run)
+    problem = run.problem()
     assert problem.is_validation.sum() == (150 if budget is PUBLISHED else 30)
     poisoned = problem._replace(y=np.where(problem.is_validation, 1e6, problem.y))
-    monkeypatch.setattr(module, "draw_problem", lambda *_: poisoned)
+    monkeypatch.setattr(Run, "problem", lambda *_: poisoned)
     assert original.failure is None
     assert execute(run).outcome()["scores"] == original.outcome()["scores"]
 
@@ -225,8 +223,8 @@ def test_without_early_stopping_the_record_counts_all_epochs():
 
 @pytest.mark.parametrize("label", ["optimal", "linear"])
 def test_the_best_predictor_of_a_real_table_is_not_known(label, monkeypatch):
-    problem = module.draw_problem(RUN)._replace(population=None)
-    monkeypatch.setattr(module, "draw_problem", lambda *_: problem)
+    problem = RUN.problem()._replace(population=None)
+    monkeypatch.setattr(Run, "problem", lambda *_: problem)
     assert "is not known" in execute(replace(RUN, label=label)).failure
 
 

@@ -32,8 +32,9 @@ SENSOR_MODELS = [
     RidgeOnLags(),
     RidgeOnLags(carry=False, graph=Graph.from_edges("abc", [("a", "b")])),
     BoostingOnLags(masked_copies=1, n_trees=5, n_threads=1, random_state=0),
-    KalmanEM(n_states=2, n_steps=3),
-    KalmanEM(n_states=2, n_steps=3, own_residual=False),
+    BoostingOnLags(node_category=False, graph=Graph.none("abc"), n_trees=5, n_threads=1, random_state=0),
+    KalmanEM(n_steps=3),
+    KalmanEM(scope="network", n_steps=3),
 ]
 
 
@@ -239,7 +240,7 @@ def test_decayed_last_value_is_least_squares_by_age_and_lead_time(windows):
         for lead in np.flatnonzero(~np.isnan(y)):
             if len(seen):
                 pairs.setdefault((3 - seen[-1], lead), []).append((x[seen[-1]], y[lead]))
-    expected = np.zeros((5, 3))
+    expected = np.zeros((4, 3))
     for place, values in pairs.items():
         x, y = np.array(values).T
         expected[place] = np.linalg.lstsq(x[:, None], y, rcond=None)[0][0]
@@ -300,18 +301,29 @@ def test_ridge_without_penalty_accepts_collinear_features(windows):
     np.testing.assert_allclose(RidgeOnLags(alpha=0.0).fit(X, Y).predict(X), expected, atol=1e-6)
 
 
-def test_boosting_on_lags_is_lightgbm_on_explicit_features(windows):
+@pytest.mark.parametrize("node_category", [True, False])
+def test_boosting_on_lags_is_lightgbm_on_explicit_features(windows, node_category):
     X, Y = windows
     params = {"n_trees": 10, "learning_rate": 0.2, "n_leaves": 5, "n_threads": 1, "random_state": 0}
-    predicted = BoostingOnLags(**params).fit(X, Y).predict(X).reshape(-1, 3)
+    model = BoostingOnLags(node_category=node_category, **params).fit(X, Y)
+    predicted = model.predict(X).reshape(-1, 3)
     table = np.array([[*x[node], *x[3:, 0], node] for x in X for node in range(3)])
+    table = table if node_category else table[:, :-1]
     for lead, y in enumerate(Y.reshape(-1, 3).T):
         seen = ~np.isnan(y)
         booster = lightgbm.LGBMRegressor(
             n_estimators=10, learning_rate=0.2, num_leaves=5, n_jobs=1, force_col_wise=True, verbosity=-1
         )
-        booster.fit(table[seen], y[seen], categorical_feature=[6])
+        booster.fit(table[seen], y[seen], categorical_feature=[6] if node_category else [])
         np.testing.assert_allclose(predicted[:, lead], booster.booster_.predict(table), atol=1e-5)
+
+
+def test_boosting_separates_a_node_from_those_before_and_after_it_in_a_single_split():
+    Y = np.tile(np.array([0.0, 6.0, 0.0])[:, None], (200, 1, 2))
+    model = BoostingOnLags(n_trees=1, learning_rate=1.0, n_leaves=2, n_threads=1)
+    first, second, third = model.fit(np.zeros((200, 3, 4)), Y).predict(np.zeros((1, 3, 4)))[0, :, 0]
+    assert first == third == pytest.approx(0.0, abs=0.5)
+    assert second == pytest.approx(6.0, abs=0.5)
 
 
 def test_masked_copies_help_when_the_last_reading_is_missing_only_in_the_test():
@@ -345,94 +357,116 @@ def test_boosting_draws_rows_by_the_seed(windows):
         assert (predictions() != predictions(**changes)).any()
 
 
-def kalman_joint(model, n_times):
-    """Covariance of all readings of a window, (n_nodes · n_times,)², and of the states with the readings."""
-    k, n_nodes = model.n_states, len(model.noise_)
-    state = np.zeros((n_times, k, n_times, k))
+def kalman_covariance(model, n_times):
+    """Covariance of all readings of a sequence, time by time, (n_times · n_nodes,)²."""
+    k = len(model.dynamics_)
+    states = np.zeros((n_times, k, n_times, k))
     variance = model.start_
     for t in range(n_times):
         later = variance
         for s in range(t, n_times):
-            state[s, :, t], state[t, :, s] = later, later.T
+            states[s, :, t], states[t, :, s] = later, later.T
             later = model.dynamics_ @ later
         variance = model.dynamics_ @ variance @ model.dynamics_.T + model.disturbance_
-    flat = state.reshape(n_times * k, n_times * k)
     loadings = np.kron(np.eye(n_times), model.loadings_)
-    noise = np.tile(model.noise_, n_times)
-    assert loadings.shape == (n_times * n_nodes, n_times * k)
-    return loadings @ flat @ loadings.T + np.diag(noise), loadings @ flat @ loadings.T
+    signal = loadings @ states.reshape(n_times * k, n_times * k) @ loadings.T
+    return signal + np.diag(np.tile(model.noise_, n_times))
 
 
-def test_kalman_filter_predicts_the_conditional_mean(windows):
-    X, Y = windows
-    model = KalmanEM(n_states=2, n_steps=5, own_residual=False).fit(X, Y)
-    covariance, _ = kalman_joint(model, 7)
-    predicted = model.predict(X[:50])
-    for x, y in zip(X[:50, :3], predicted, strict=True):
-        row = np.concatenate([x.T.ravel(), np.full(9, np.nan)])
-        expected = conditional_mean(np.zeros(21), covariance, row)[12:].reshape(3, 3).T
-        np.testing.assert_allclose(y, expected, atol=1e-9)
+def sequences_of(X, Y, scope):
+    """Complete sequences as rows, time by time: of each window, or of each node in each window."""
+    readings = np.concatenate([X[:, :3], Y], axis=2)
+    return readings.reshape(-1, 7) if scope == "node" else readings.transpose(0, 2, 1).reshape(-1, 21)
 
 
-def test_kalman_residuals_are_added_with_fitted_factors(windows):
-    X, Y = windows
-    model = KalmanEM(n_states=2, n_steps=5).fit(X, Y)
-    plain = KalmanEM(n_states=2, n_steps=5, own_residual=False).fit(X, Y)
-    covariance, signal = kalman_joint(model, 4)
-    residual = np.full((len(X), 3, 4), np.nan)
-    for x, rest in zip(X[:, :3], residual, strict=True):
-        for t in range(4):
-            # What is known at time t: the readings up to t.
-            row = np.where(np.arange(4)[:, None] <= t, x.T, np.nan).ravel()
-            o = ~np.isnan(row)
-            here = slice(3 * t, 3 * t + 3)
-            explained = (
-                signal[here, o] @ np.linalg.solve(covariance[np.ix_(o, o)], row[o]) if o.any() else 0.0
-            )
-            rest[:, t] = x[:, t] - explained
-    decay = DecayedLastValue().fit(residual, Y - plain.predict(X))
-    np.testing.assert_allclose(model.predict(X), plain.predict(X) + decay.predict(residual), atol=1e-8)
+@pytest.mark.parametrize("scope", ["node", "network"])
+def test_kalman_filter_predicts_the_conditional_mean(windows, scope):
+    X, Y = (array[:60] for array in windows)
+    model = KalmanEM(scope=scope, n_steps=5).fit(*windows)
+    covariance = kalman_covariance(model, 7)
+    rows = sequences_of(X, np.full_like(Y, np.nan), scope)
+    expected = np.array([conditional_mean(np.zeros(len(covariance)), covariance, row) for row in rows])
+    if scope == "node":
+        expected = expected[:, 4:].reshape(60, 3, 3)
+    else:
+        expected = expected[:, 12:].reshape(60, 3, 3).transpose(0, 2, 1)
+    np.testing.assert_allclose(model.predict(X), expected, atol=1e-9)
 
 
-def test_no_step_of_kalman_em_decreases_the_log_likelihood(windows):
-    X, Y = windows
-    model = KalmanEM(n_states=2, n_steps=15, own_residual=False).fit(X, Y)
+@pytest.mark.parametrize("scope", ["node", "network"])
+def test_no_step_of_kalman_em_decreases_the_log_likelihood(windows, scope):
+    X, Y = (array[:150] for array in windows)
+    model = KalmanEM(scope=scope, n_steps=15).fit(X, Y)
     assert (np.diff(model.log_likelihoods_) > 0).all()
-    after_15_steps = KalmanEM(n_states=2, n_steps=16).fit(X, Y).log_likelihoods_[15]
-    rows = np.concatenate([X[:, :3], Y], axis=2).transpose(0, 2, 1).reshape(len(X), -1)
-    assert after_15_steps == pytest.approx(log_density(np.zeros(21), kalman_joint(model, 7)[0], rows))
+    after_15_steps = KalmanEM(scope=scope, n_steps=16).fit(X, Y).log_likelihoods_[15]
+    covariance = kalman_covariance(model, 7)
+    expected = log_density(np.zeros(len(covariance)), covariance, sequences_of(X, Y, scope))
+    assert after_15_steps == pytest.approx(expected)
 
 
 def test_kalman_em_fits_at_least_as_well_as_the_model_that_made_the_readings():
     rng = np.random.default_rng(3)
     n, n_times, n_nodes = 400, 8, 5
-    planted = KalmanEM(n_states=2)
+    planted = KalmanEM()
     planted.dynamics_ = np.array([[0.9, 0.2], [-0.2, 0.8]])
     planted.disturbance_, planted.start_ = np.diag([0.3, 0.5]), np.diag([1.5, 2.0])
     planted.loadings_, planted.noise_ = rng.normal(size=(n_nodes, 2)), rng.uniform(0.2, 0.5, n_nodes)
-    covariance = kalman_joint(planted, n_times)[0]
+    covariance = kalman_covariance(planted, n_times)
     rows = hide(rng.multivariate_normal(np.zeros(n_nodes * n_times), covariance, size=n), 0.3, rng)
     readings = rows.reshape(n, n_times, n_nodes).transpose(0, 2, 1)
-    model = KalmanEM(n_states=2, n_steps=60).fit(readings[:, :, :5], readings[:, :, 5:])
+    model = KalmanEM(scope="network", n_steps=60).fit(readings[:, :, :5], readings[:, :, 5:])
     assert model.log_likelihoods_[-1] > log_density(np.zeros(n_nodes * n_times), covariance, rows)
-    eigenvalues = [np.linalg.eigvals(m.dynamics_) for m in (model, planted)]
-    np.testing.assert_allclose(np.abs(eigenvalues[0]), np.abs(eigenvalues[1]), atol=0.08)
+    sizes = [np.abs(np.linalg.eigvals(fitted.dynamics_)) for fitted in (model, planted)]
+    np.testing.assert_allclose(*sizes, atol=0.08)
 
 
-def test_kalman_em_uses_evenly_spaced_windows(windows):
+def test_kalman_em_of_nodes_recovers_a_fast_and_a_slow_deviation():
+    rng = np.random.default_rng(0)
+    planted = KalmanEM()
+    planted.dynamics_, planted.start_ = np.diag([0.4, 0.98]), np.eye(2)
+    planted.disturbance_ = np.eye(2) - planted.dynamics_**2
+    planted.loadings_, planted.noise_ = np.array([[2.0, 3.0]]), np.array([0.5])
+    readings = rng.multivariate_normal(np.zeros(7), kalman_covariance(planted, 7), size=(500, 3))
+    X, Y = hide(readings[:, :, :4], 0.3, rng), readings[:, :, 4:]
+    model = KalmanEM(n_steps=30).fit(X, Y)
+    fitted, expected = kalman_covariance(model, 7), kalman_covariance(planted, 7)
+    assert np.abs(fitted - expected).max() < 0.1 * expected.max()
+
+
+@pytest.mark.parametrize("scope", ["node", "network"])
+def test_kalman_em_draws_sequences_by_the_seed(windows, scope):
     X, Y = windows
-    every_third = KalmanEM(n_states=2, n_steps=2).fit(X[::3], Y[::3])
-    limited = KalmanEM(n_states=2, n_steps=2, max_windows=150).fit(X, Y)
-    np.testing.assert_array_equal(limited.predict(X), every_third.predict(X))
+    fits = [
+        KalmanEM(scope=scope, n_steps=2, max_sequences=n, random_state=seed).fit(X, Y).noise_
+        for n, seed in ((100, 0), (100, 0), (100, 1), (3 * len(X), 0), (20_000, 1))
+    ]
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert (fits[0] != fits[2]).any()
+    np.testing.assert_array_equal(fits[3], fits[4])
 
 
-def test_kalman_em_accepts_a_node_without_readings(windows):
+def test_nodes_are_predicted_from_their_own_readings_unless_states_are_common(windows):
+    X, Y = windows
+    changed = X.copy()
+    changed[:, 0] += 1.0
+    node, network = (KalmanEM(scope=scope, n_steps=3).fit(X, Y) for scope in ("node", "network"))
+    np.testing.assert_array_equal(node.predict(changed)[:, 1:], node.predict(X)[:, 1:])
+    assert (node.predict(changed)[:, 0] != node.predict(X)[:, 0]).any()
+    assert (network.predict(changed)[:, 1:] != network.predict(X)[:, 1:]).any()
+
+
+def test_a_node_without_readings_has_no_part_in_common_states(windows):
     X, Y = (array.copy() for array in windows)
     X[:, 1], Y[:, 1] = np.nan, np.nan
-    model = KalmanEM(n_states=2, n_steps=5).fit(X, Y)
-    np.testing.assert_allclose(model.predict(X)[:, 1], 0.0, atol=1e-9)
-    others = KalmanEM(n_states=2, n_steps=5).fit(np.delete(X, 1, axis=1), np.delete(Y, 1, axis=1))
-    assert model.log_likelihoods_[-1] == pytest.approx(others.log_likelihoods_[-1], rel=0.01)
+    model = KalmanEM(n_states=3, scope="network", n_steps=5).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X)[:, 1], 0.0)
+    assert np.abs(model.predict(X)[:, 0]).max() > 0.5
+    assert model.fit(windows[0], windows[1]).predict(X)[:, 1].any()
+
+
+def test_common_states_are_at_most_as_many_as_nodes(windows):
+    with pytest.raises(ValueError, match="n_states must be an integer from 1 to 3; got 4"):
+        KalmanEM(n_states=4, scope="network").fit(*windows)
 
 
 @pytest.mark.parametrize("model", SENSOR_MODELS, ids=name_of)
@@ -442,7 +476,7 @@ def test_predictions_of_sensors_are_finite_and_do_not_depend_on_chunks(model, wi
     assert expected.shape == Y.shape
     # The first window has no reading at all.
     assert np.isfinite(expected).all()
-    monkeypatch.setattr(sensors, "CHUNK_WINDOWS", 7)
+    monkeypatch.setattr(sensors, "CHUNK_READINGS", 80)
     fitted = clone(model).fit(X, Y)
     np.testing.assert_allclose(fitted.predict(X[:10]), expected[:10], rtol=1e-7, atol=1e-9)
     assert fitted.predict(X[:0]).shape == (0, *Y.shape[1:])

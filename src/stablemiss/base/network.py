@@ -16,7 +16,7 @@ from stablemiss.data import Floats, MaskedData
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.stored import check_stored, stored_array
-from stablemiss.tasks import Task
+from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import AllocationLimit, torch_randomness, torch_threads
 from stablemiss.training import (
     CHUNK_SIZE,
@@ -234,7 +234,7 @@ def train_and_validation_rows(
 
 
 def cells_per_row(rows: Rows, train: MaskedData, task: Task) -> float:
-    """Mean number of observed target cells of a row of arrays; 1 for a table.
+    """Mean number of observed target cells of a row of arrays; 1 for a table, and for classes.
 
     The loss of arrays is divided by it, so that gradients do not grow with the size of an image, and the
     maximum of their norm means the same for all sizes.
@@ -245,4 +245,6 @@ def cells_per_row(rows: Rows, train: MaskedData, task: Task) -> float:
         The training rows, as tensors and as arrays.
     task : Task
     """
-    return 1.0 if train.row_shape is None else task.d_output * float(rows.observed_share().mean())
+    if train.row_shape is None or isinstance(task, Classification):
+        return 1.0
+    return task.d_output * float(rows.observed_share().mean())

@@ -163,11 +163,6 @@ class FactorAnalysisEM(ImageReference):
         Noise variance of each pixel.
     log_likelihoods_ : list of float
         Log-likelihood of the observed pixels before each step; no step decreases it.
-
-    Notes
-    -----
-    A step estimates mean and covariance of the factors too and then transforms the factors back to standard
-    normal ones (parameter-expanded EM), which needs far fewer steps.
     """
 
     def __init__(
@@ -219,7 +214,7 @@ class FactorAnalysisEM(ImageReference):
         d, k = self.loadings_.shape
         above, right = np.triu_indices(k + 1)
         moments, cross, square = np.zeros((d, len(above))), np.zeros((d, k + 1)), np.zeros(d)
-        all_moments, log_likelihood = np.zeros((k + 1, k + 1)), 0.0
+        log_likelihood = 0.0
         for _, chunk, is_observed in _chunks(values):
             factors = self._factors(chunk, is_observed)
             z = np.column_stack([factors.mean, np.ones(len(chunk))])
@@ -229,11 +224,9 @@ class FactorAnalysisEM(ImageReference):
             moments += weight.T @ z_moments[:, above, right]
             cross += filled.T @ z
             square += (filled**2).sum(axis=0)
-            all_moments += z_moments.sum(axis=0)
             log_likelihood += factors.log_likelihood
         self.log_likelihoods_.append(log_likelihood)
         self._maximise(moments, cross, square)
-        self._standardise(all_moments / len(values))
 
     def _factors(self, values: Floats, is_observed: Bools) -> Factors:
         """Distribution of the factors of each image given its observed pixels."""
@@ -274,18 +267,6 @@ class FactorAnalysisEM(ImageReference):
         self.loadings_[is_shown], self.mean_[is_shown] = solved[:, :k], solved[:, k]
         variance = (square[is_shown] - (solved * cross[is_shown]).sum(axis=1)) / count[is_shown]
         self.noise_[is_shown] = np.maximum(variance, self.floor_)
-
-    def _standardise(self, moments: Floats) -> None:
-        """Express mean and loadings by factors with mean zero and covariance one.
-
-        Parameters
-        ----------
-        moments : (k + 1, k + 1)
-            Mean of z zᵀ over all images.
-        """
-        mean, second = moments[:-1, -1], moments[:-1, :-1]
-        self.mean_ = self.mean_ + self.loadings_ @ mean
-        self.loadings_ = self.loadings_ @ np.linalg.cholesky(second - np.outer(mean, mean))
 
     def _predict(self, values: Floats) -> Floats:
         predicted = np.empty(values.shape)

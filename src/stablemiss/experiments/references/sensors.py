@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from stablemiss.checks import check_bool, check_integer, check_number, shown
+from stablemiss.checks import check_bool, check_choice, check_integer, check_number, shown
 from stablemiss.data import Floats
 from stablemiss.datasets import Graph
 from stablemiss.missingness import MaskAugmentation
@@ -24,10 +24,14 @@ from stablemiss.seeding import Rng, draw_seed, to_rng
 if TYPE_CHECKING:
     import lightgbm
 
-# Number of windows at a time: the features of 100 windows of 232 nodes take 10 MB.
-CHUNK_WINDOWS = 100
-# Share of each state of `KalmanEM` that remains after a step, before it is fitted.
-START_PERSISTENCE = 0.8
+# Maximum number of readings at a time: those of 100 windows of 232 nodes and 8 hours. Their features take
+# 10 MB.
+CHUNK_READINGS = 200_000
+# Before `KalmanEM` is fitted: share of each state that remains after a step, from the fastest state of a node
+# to the slowest one, and that of common states.
+FASTEST, SLOWEST, COMMON = 0.5, 0.98, 0.8
+# Before it is fitted: share of the variance of a node that is noise.
+NOISE_SHARE = 0.2
 
 
 class Histories(NamedTuple):
@@ -46,8 +50,10 @@ class Histories(NamedTuple):
 
     def chunks(self) -> Iterator[tuple[slice, Histories]]:
         """Positions of successive windows, and these windows as float64."""
-        for start in range(0, len(self.readings), CHUNK_WINDOWS):
-            rows = slice(start, start + CHUNK_WINDOWS)
+        n, n_nodes, n_times = self.readings.shape
+        length = max(1, CHUNK_READINGS // (n_nodes * n_times))
+        for start in range(0, n, length):
+            rows = slice(start, start + length)
             yield rows, Histories(*(array[rows].astype(np.float64) for array in self))
 
 
@@ -154,22 +160,22 @@ class DecayedLastValue(SensorReference):
 
     Attributes
     ----------
-    factors_ : (n_past + 1, n_future)
-        By age of the last reading, the most recent one first. The last row, for windows without any reading,
-        is zero, as are ages that do not occur in training.
+    factors_ : (n_past, n_future)
+        By age of the last reading, from 0 for the most recent one; zero for ages that do not occur in
+        training.
     """
 
     def _fit(self, histories: Histories, target: NDArray) -> None:
         n_past = self.window_shape_[1]
-        products, squares = np.zeros((2, n_past + 1, self.n_future_))
+        products, squares = np.zeros((2, n_past, self.n_future_))
         for rows, chunk in histories.chunks():
             last, age = _last_observed(chunk.readings)
             for lead in range(self.n_future_):
                 future = target[rows, :, lead]
                 is_seen = ~np.isnan(future)
                 x, y, ages = last[is_seen], future[is_seen], age[is_seen]
-                products[:, lead] += np.bincount(ages, x * y, minlength=n_past + 1)
-                squares[:, lead] += np.bincount(ages, x * x, minlength=n_past + 1)
+                products[:, lead] += np.bincount(ages, x * y, minlength=n_past)
+                squares[:, lead] += np.bincount(ages, x * x, minlength=n_past)
         self.factors_ = products / np.where(squares > 0, squares, 1.0)
 
     def _predict(self, histories: Histories) -> Floats:
@@ -246,8 +252,8 @@ class BoostingOnLags(SensorReference):
     """LightGBM on the features of single nodes: one model for each lead time, the same for all nodes.
 
     The features of a node are its readings (NaN where missing, which LightGBM treats by itself), the
-    calendar, and the number of the node as a category. With a graph, the means of its neighbours' observed
-    readings at each time are added.
+    calendar, and its number as a category. With a graph, the means of its neighbours' observed readings at
+    each time are added.
 
     Parameters
     ----------
@@ -257,12 +263,15 @@ class BoostingOnLags(SensorReference):
         memory grow in proportion.
     max_rows : int, default=400_000
         Number of pairs of window and node to train on, drawn at random from those with an observed target.
-    n_trees : int, default=200
-        Number of trees for each lead time.
+    n_trees : int, default=100
+        Number of trees for each lead time. Raising it needs a smaller `learning_rate`.
     learning_rate : float, default=0.1
         Shrinkage of each tree. Raising it needs fewer trees and loses some accuracy.
     n_leaves : int, default=31
         Leaves per tree. Raising it captures higher-order interactions and overfits sooner.
+    node_category : bool, default=True
+        Whether the number of the node is a feature, so that nodes can differ. It helps as long as each node
+        behaves as in training, and hurts if that changes.
     graph : Graph, default=None
         Neighbours of each node, with weights. None uses the node alone.
     n_threads : int, default=None
@@ -275,9 +284,10 @@ class BoostingOnLags(SensorReference):
         self,
         masked_copies: int = 0,
         max_rows: int = 400_000,
-        n_trees: int = 200,
+        n_trees: int = 100,
         learning_rate: float = 0.1,
         n_leaves: int = 31,
+        node_category: bool = True,
         graph: Graph | None = None,
         n_threads: int | None = None,
         random_state: Any = None,
@@ -287,6 +297,7 @@ class BoostingOnLags(SensorReference):
         self.n_trees = n_trees
         self.learning_rate = learning_rate
         self.n_leaves = n_leaves
+        self.node_category = node_category
         self.graph = graph
         self.n_threads = n_threads
         self.random_state = random_state
@@ -294,6 +305,7 @@ class BoostingOnLags(SensorReference):
     def _fit(self, histories: Histories, target: NDArray) -> None:
         check_integer(self, masked_copies=(0, 1000), max_rows=1, n_trees=1, n_leaves=(2, 131_072))
         check_integer(self, n_threads=1, unless=None)
+        check_bool(self, "node_category")
         check_number(self, learning_rate="(0, 1]")
         self.neighbours_ = _neighbours(self.graph, self.n_nodes_)
         rng = to_rng(self.random_state)
@@ -323,8 +335,10 @@ class BoostingOnLags(SensorReference):
     def _features(self, histories: Histories) -> NDArray[np.float32]:
         """Features of each node in each window, (n · n_nodes, n_features); the lags come first."""
         lags = _lags(histories.readings, self.neighbours_)
-        node = np.tile(np.arange(self.n_nodes_), len(histories.readings))[:, None]
-        return np.hstack([lags.reshape(len(lags), -1), _by_node(histories), node]).astype(np.float32)
+        columns: list[NDArray] = [lags.reshape(len(lags), -1), _by_node(histories)]
+        if self.node_category:
+            columns.append(np.tile(np.arange(self.n_nodes_), len(histories.readings))[:, None])
+        return np.hstack(columns).astype(np.float32)
 
     def _with_copies(self, table: NDArray[np.float32], rng: Rng) -> NDArray[np.float32]:
         """The rows, followed by copies in which lags are hidden."""
@@ -356,8 +370,9 @@ class BoostingOnLags(SensorReference):
         import lightgbm
 
         is_seen = ~np.isnan(future)
+        categories = [table.shape[1] - 1] if self.node_category else []
         rows = lightgbm.Dataset(
-            table[is_seen], future[is_seen], categorical_feature=[table.shape[1] - 1], params=params
+            table[is_seen], future[is_seen], categorical_feature=categories, params=params
         )
         return lightgbm.train(params, rows, num_boost_round=int(self.n_trees))
 
@@ -368,29 +383,30 @@ class BoostingOnLags(SensorReference):
 
 
 class KalmanEM(SensorReference):
-    """A linear-Gaussian state space model of all nodes, fitted by EM.
+    """A linear-Gaussian state space model, fitted by EM.
 
-    A few states move by state(t) = dynamics · state(t − 1) + disturbance, and the readings of a time are
-    loadings · state(t) + noise, independent between nodes. Missing readings are skipped, so the filter uses
-    exactly what is observed. Each window is predicted from its own history.
-
-    The states describe what nodes have in common. With ``own_residual=True``, what they do not explain of
-    the last observed reading of a node is added, multiplied by the factors of `DecayedLastValue` that fit
-    the training windows. This part is not a part of the state space model.
+    A few states move by state(t) = dynamics · state(t − 1) + disturbance, and readings are
+    loadings · state(t) + noise, independent between readings. Missing readings are skipped, so that the
+    filter uses exactly what is observed. Each window is predicted from its own history.
 
     Parameters
     ----------
-    n_states : int, default=10
-        Number of states. Raising it describes more dependence between nodes, and costs time and memory in
-        proportion to its square.
-    n_steps : int, default=20
+    n_states : int, default=2
+        Number of states. Raising it costs time and memory in proportion to its square.
+    scope : {"node", "network"}, default="node"
+        "node": each node has states of its own and is predicted from its own history; the parameters are the
+        same for all nodes. Two states are a fast and a slow deviation. "network": the states are common to
+        all nodes, whose loadings and noise differ; it needs more states. As noise has no memory, a node
+        whose readings are all too high for a reason of its own then moves the predictions of the others.
+    n_steps : int, default=30
         Number of EM steps. Raising it increases the likelihood further.
-    own_residual : bool, default=True
-        Whether to add the residual of each node.
-    max_windows : int, default=2000
-        Number of windows to fit to, evenly spaced. Raising it costs time in proportion.
+    max_sequences : int, default=20_000
+        Number of sequences to fit to, drawn at random: pairs of window and node for "node", windows for
+        "network". Raising it costs time in proportion.
     min_noise : float, default=1e-3
-        Smallest noise variance of a node, in units of the mean variance of all nodes.
+        Smallest noise variance, in units of the mean variance of all nodes.
+    random_state : int, Generator or None, default=None
+        Draws the sequences.
 
     Attributes
     ----------
@@ -399,114 +415,137 @@ class KalmanEM(SensorReference):
     start_ : (n_states, n_states)
         Covariance of the states at the first time of a window; their mean is zero.
     loadings_ : (n_nodes, n_states)
+        Only one row for "node".
     noise_ : (n_nodes,)
-        Noise variance of each node.
+        Noise variance of each node; only one for "node".
     log_likelihoods_ : list of float
-        Sum of the log-likelihoods of the windows before each step; no step decreases it.
+        Sum of the log-likelihoods of the sequences before each step; no step decreases it.
 
     Notes
     -----
-    History and future of a training window are one sequence, and windows are treated as independent. If they
-    overlap, a reading counts once for each window that contains it. The covariance at the first time of a
-    window is estimated like the other parameters, because it is the same for training and test windows;
-    with windows that start at all hours, it is that of the states in the long run.
+    History and future of a training window are one sequence, and sequences are treated as independent. If
+    windows overlap, a reading counts once for each of them. The covariance at the first time of a window is
+    estimated like the other parameters. With windows that start at all hours it is that of the states in the
+    long run.
     """
 
     def __init__(
         self,
-        n_states: int = 10,
-        n_steps: int = 20,
-        own_residual: bool = True,
-        max_windows: int = 2000,
+        n_states: int = 2,
+        scope: Literal["node", "network"] = "node",
+        n_steps: int = 30,
+        max_sequences: int = 20_000,
         min_noise: float = 1e-3,
+        random_state: Any = None,
     ):
         self.n_states = n_states
+        self.scope = scope
         self.n_steps = n_steps
-        self.own_residual = own_residual
-        self.max_windows = max_windows
+        self.max_sequences = max_sequences
         self.min_noise = min_noise
+        self.random_state = random_state
 
     def _fit(self, histories: Histories, target: NDArray) -> None:
-        check_integer(self, n_states=(1, self.n_nodes_), n_steps=1, max_windows=1)
-        check_bool(self, "own_residual")
+        check_choice(self, scope=("node", "network"))
+        check_integer(self, n_states=(1, self.n_nodes_) if self.scope == "network" else 1)
+        check_integer(self, n_steps=1, max_sequences=1)
         check_number(self, min_noise="(0, inf)")
-        every = -(-len(target) // self.max_windows)
-        past, future = histories.readings[::every], target[::every]
-        whole = Histories(np.concatenate([past, future], axis=2), histories.calendar[::every])
-        self._start(whole)
+        sequences = self._draw_sequences(histories.readings, target)
+        self._start(sequences)
         self.log_likelihoods_: list[float] = []
         for _ in range(self.n_steps):
-            self._step(whole)
-        if self.own_residual:
-            forecasts = [
-                self._forecast(chunk.readings) for _, chunk in Histories(past, whole.calendar).chunks()
-            ]
-            predicted, residual = (np.concatenate(part) for part in zip(*forecasts, strict=True))
-            self.decay_ = DecayedLastValue().fit(residual, future - predicted)
+            self._step(sequences)
 
-    def _start(self, whole: Histories) -> None:
-        """Start from the covariances of nodes observed together, and states that persist in part."""
-        products, together = np.zeros((2, self.n_nodes_, self.n_nodes_))
-        for _, chunk in whole.chunks():
-            is_observed = ~np.isnan(chunk.readings)
-            readings = np.where(is_observed, chunk.readings, 0.0)
-            products += np.tensordot(readings, readings, axes=((0, 2), (0, 2)))
-            weight = is_observed.astype(np.float64)
-            together += np.tensordot(weight, weight, axes=((0, 2), (0, 2)))
-        covariance = products / np.maximum(together, 1.0)
+    def _draw_sequences(self, past: NDArray, future: NDArray) -> Histories:
+        """Draw sequences of all times of a window, (n, 1 or n_nodes, n_times), without a calendar."""
+        is_seen = ~np.isnan(past).all(axis=2) | ~np.isnan(future).all(axis=2)
+        # Sequences without any reading say nothing.
+        window, node = np.nonzero(is_seen if self.scope == "node" else is_seen.any(axis=1, keepdims=True))
+        if len(window) > self.max_sequences:
+            rng = to_rng(self.random_state)
+            drawn = np.sort(rng.choice(len(window), self.max_sequences, replace=False))
+            window, node = window[drawn], node[drawn]
+        if self.scope == "node":
+            parts = [array[window, node][:, None] for array in (past, future)]
+        else:
+            parts = [array[window] for array in (past, future)]
+        return Histories(np.concatenate(parts, axis=2), np.zeros((len(window), 0)))
+
+    def _start(self, sequences: Histories) -> None:
+        """First values of the parameters."""
+        k = self.n_states
+        covariance = _covariance(sequences)
         variance = covariance.diagonal()
         self.floor_ = self.min_noise * (variance.mean() or 1.0)
-        eigenvalues, eigenvectors = np.linalg.eigh(covariance)
-        strength = np.maximum(eigenvalues[-self.n_states :], self.floor_)
-        self.loadings_ = eigenvectors[:, -self.n_states :].copy()
+        if self.scope == "node":
+            self.loadings_ = np.ones((1, k))
+            strength = np.full(k, max((1 - NOISE_SHARE) * variance[0] / k, self.floor_))
+            persistence = 1 - np.geomspace(1 - FASTEST, 1 - SLOWEST, k)
+        else:
+            eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+            self.loadings_ = eigenvectors[:, -k:].copy()
+            strength = np.maximum(eigenvalues[-k:], self.floor_)
+            persistence = np.full(k, COMMON)
         self.noise_ = np.maximum(variance - self.loadings_**2 @ strength, self.floor_)
-        self.dynamics_ = START_PERSISTENCE * np.eye(self.n_states)
+        self.dynamics_ = np.diag(persistence)
         self.start_ = np.diag(strength)
-        self.disturbance_ = (1 - START_PERSISTENCE**2) * self.start_
+        self.disturbance_ = np.diag((1 - persistence**2) * strength)
 
-    def _step(self, whole: Histories) -> None:
+    def _step(self, sequences: Histories) -> None:
         """One step of EM."""
         sums = None
-        for _, chunk in whole.chunks():
+        for _, chunk in sequences.chunks():
             part = self._expect(chunk.readings)
             sums = part if sums is None else Moments(*(a + b for a, b in zip(sums, part, strict=True)))
         assert sums is not None
         self.log_likelihoods_.append(float(sums.log_likelihood))
-        self._maximise(sums, len(whole.readings), whole.readings.shape[2])
+        self._maximise(sums, len(sequences.readings))
 
     def _filter(self, readings: Floats) -> Filtered:
-        """Distributions of the states given the readings so far, for windows (n, n_nodes, n_times)."""
+        """Distributions of the states given the readings so far, for sequences (n, n_nodes, n_times)."""
         n, _, n_times = readings.shape
         k = self.n_states
         expected, mean = np.zeros((2, n_times, n, k))
         prior, covariance = np.zeros((2, n_times, n, k, k))
         log_likelihood = 0.0
-        weighted = self.loadings_ / self.noise_[:, None]
-        products = (self.loadings_[:, :, None] * weighted[:, None, :]).reshape(-1, k * k)
         for t in range(n_times):
             if t == 0:
                 prior[t] = self.start_
             else:
                 expected[t] = mean[t - 1] @ self.dynamics_.T
                 prior[t] = self.dynamics_ @ covariance[t - 1] @ self.dynamics_.T + self.disturbance_
-            is_observed = ~np.isnan(readings[:, :, t])
-            y = np.where(is_observed, readings[:, :, t], 0.0)
-            # Information form: nodes are many and states are few, so no matrix is as large as the network.
-            information = (is_observed.astype(np.float64) @ products).reshape(n, k, k)
-            score = y @ weighted - _product(information, expected[t])
-            gain = np.eye(k) + prior[t] @ information
-            posterior = np.linalg.solve(gain, prior[t])
-            covariance[t] = (posterior + posterior.transpose(0, 2, 1)) / 2
-            change = _product(covariance[t], score)
-            mean[t] = expected[t] + change
-            error = np.where(is_observed, y - expected[t] @ self.loadings_.T, 0.0)
-            distance = (error**2 / self.noise_).sum() - (score * change).sum()
-            log_det = np.linalg.slogdet(gain)[1].sum() + (is_observed @ np.log(2 * np.pi * self.noise_)).sum()
-            log_likelihood -= 0.5 * float(log_det + distance)
+            mean[t], covariance[t], log_density = self._update(readings[:, :, t], expected[t], prior[t])
+            log_likelihood += log_density
         return Filtered(expected, prior, mean, covariance, log_likelihood)
 
+    def _update(self, readings: Floats, expected: Floats, prior: Floats) -> tuple[Floats, NDArray, float]:
+        """Mean and covariance of the states given the readings of one time, and log density of these.
+
+        Parameters
+        ----------
+        readings : (n, n_nodes)
+            NaN = missing.
+        expected, prior : (n, k), (n, k, k)
+            Mean and covariance of the states without these readings.
+        """
+        n, k = expected.shape
+        is_observed = ~np.isnan(readings)
+        error = np.where(is_observed, readings - expected @ self.loadings_.T, 0.0)
+        # Information form: nodes are many and states are few, so no matrix is as large as the network.
+        weighted = self.loadings_ / self.noise_[:, None]
+        products = (self.loadings_[:, :, None] * weighted[:, None, :]).reshape(-1, k * k)
+        information = (is_observed.astype(np.float64) @ products).reshape(n, k, k)
+        gain = np.eye(k) + prior @ information
+        posterior = np.linalg.solve(gain, prior)
+        covariance = (posterior + posterior.transpose(0, 2, 1)) / 2
+        score = error @ weighted
+        change = _product(covariance, score)
+        distance = (error**2 / self.noise_).sum() - (score * change).sum()
+        log_det = np.linalg.slogdet(gain)[1].sum() + (is_observed @ np.log(2 * np.pi * self.noise_)).sum()
+        return expected + change, covariance, -0.5 * float(log_det + distance)
+
     def _expect(self, readings: Floats) -> Moments:
-        """Expected moments of the states given all readings of each window."""
+        """Expected moments of the states given all readings of each sequence."""
         filtered = self._filter(readings)
         mean, covariance = filtered.mean.copy(), filtered.covariance.copy()
         n_times, n, k = mean.shape
@@ -532,37 +571,30 @@ class KalmanEM(SensorReference):
             n_readings=weight.sum(axis=0),
         )
 
-    def _maximise(self, sums: Moments, n_windows: int, n_times: int) -> None:
+    def _maximise(self, sums: Moments, n_sequences: int) -> None:
         """Parameters with the largest expected likelihood."""
-        self.start_ = sums.states[0] / n_windows
-        # A window of one time shows nothing of the dynamics.
-        if n_times > 1:
-            before, after = sums.states[:-1].sum(axis=0), sums.states[1:].sum(axis=0)
-            self.dynamics_ = np.linalg.solve(before, sums.successive.T).T
-            disturbance = (after - self.dynamics_ @ sums.successive.T) / (n_windows * (n_times - 1))
-            self.disturbance_ = (disturbance + disturbance.T) / 2
+        self.start_ = sums.states[0] / n_sequences
+        before, after = sums.states[:-1].sum(axis=0), sums.states[1:].sum(axis=0)
+        self.dynamics_ = np.linalg.solve(before, sums.successive.T).T
+        n_pairs = n_sequences * (len(sums.states) - 1)
+        disturbance = (after - self.dynamics_ @ sums.successive.T) / n_pairs
+        self.disturbance_ = (disturbance + disturbance.T) / 2
         # A node without readings keeps its parameters.
         is_seen = sums.n_readings > 0
         solved = np.linalg.solve(sums.by_node[is_seen], sums.cross[is_seen, :, None])[:, :, 0]
-        variance = (sums.square[is_seen] - (solved * sums.cross[is_seen]).sum(axis=1)) / sums.n_readings[
-            is_seen
-        ]
+        left = sums.square[is_seen] - (solved * sums.cross[is_seen]).sum(axis=1)
         self.loadings_[is_seen] = solved
-        self.noise_[is_seen] = np.maximum(variance, self.floor_)
+        self.noise_[is_seen] = np.maximum(left / sums.n_readings[is_seen], self.floor_)
 
-    def _forecast(self, readings: Floats) -> tuple[Floats, Floats]:
-        """Predictions of the states alone, and what they leave unexplained in the history."""
-        means = self._filter(readings).mean
-        state, future = means[-1], []
+    def _predict(self, histories: Histories) -> Floats:
+        readings = histories.readings
+        if self.scope == "node":
+            readings = readings.reshape(-1, 1, readings.shape[2])
+        state, future = self._filter(readings).mean[-1], []
         for _ in range(self.n_future_):
             state = state @ self.dynamics_.T
             future.append(state @ self.loadings_.T)
-        residual = readings - (means @ self.loadings_.T).transpose(1, 2, 0)
-        return np.stack(future, axis=2), residual
-
-    def _predict(self, histories: Histories) -> Floats:
-        predicted, residual = self._forecast(histories.readings)
-        return predicted + self.decay_.predict(residual) if self.own_residual else predicted
+        return np.stack(future, axis=2).reshape(-1, self.n_nodes_, self.n_future_)
 
 
 class Filtered(NamedTuple):
@@ -575,7 +607,7 @@ class Filtered(NamedTuple):
     mean, covariance : (n_times, n, k), (n_times, n, k, k)
         Mean and covariance given the readings up to each time.
     log_likelihood : float
-        Log density of the observed readings of all windows.
+        Log density of the observed readings of all sequences.
     """
 
     expected: Floats
@@ -586,7 +618,7 @@ class Filtered(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Sums over windows of what the M-step needs; s(t) is the state at time t.
+    """Sums over sequences of what the M-step needs; s(t) is the state at time t.
 
     Attributes
     ----------
@@ -625,12 +657,11 @@ def _windows(windows: ArrayLike, name: str) -> NDArray:
 
 
 def _last_observed(readings: Floats) -> tuple[Floats, NDArray[np.int64]]:
-    """The last observed reading and its age, both (n, n_nodes); zero and n_past if there is none."""
-    is_observed = ~np.isnan(readings[:, :, ::-1])
-    is_any = is_observed.any(axis=2)
-    age = is_observed.argmax(axis=2)
-    last = np.take_along_axis(readings[:, :, ::-1], age[:, :, None], axis=2)[:, :, 0]
-    return np.where(is_any, last, 0.0), np.where(is_any, age, readings.shape[2])
+    """The last observed reading and its age in steps, both (n, n_nodes); zero if there is none."""
+    newest_first = readings[:, :, ::-1]
+    age = (~np.isnan(newest_first)).argmax(axis=2)
+    last = np.take_along_axis(newest_first, age[:, :, None], axis=2)[:, :, 0]
+    return np.nan_to_num(last), age
 
 
 def _neighbours(graph: Graph | None, n_nodes: int) -> Floats | None:
@@ -680,6 +711,19 @@ def _carried(lags: Floats) -> Floats:
     # The first observed step: nothing before it is observed.
     first = is_observed.argmax(axis=-1)[..., None]
     return np.take_along_axis(lags, np.where(earlier >= 0, earlier, first), axis=-1)
+
+
+def _covariance(sequences: Histories) -> Floats:
+    """Covariances of the readings of two nodes at times at which both are observed; their mean is zero."""
+    n_nodes = sequences.readings.shape[1]
+    products, together = np.zeros((2, n_nodes, n_nodes))
+    for _, chunk in sequences.chunks():
+        by_node = chunk.readings.transpose(1, 0, 2).reshape(n_nodes, -1)
+        weight = (~np.isnan(by_node)).astype(np.float64)
+        readings = np.nan_to_num(by_node)
+        products += readings @ readings.T
+        together += weight @ weight.T
+    return products / np.maximum(together, 1.0)
 
 
 def _by_node(histories: Histories) -> Floats:
