@@ -67,7 +67,15 @@ CASES = {
 
 
 # Variants of what the others cover, for the slow suite.
-VARIANTS = {"CNN full", "CNN channels", "CNN augmented", "CNN input", "CNN none", "CNN partial"}
+VARIANTS = {
+    "StableNet GraphTemporal",
+    "CNN full",
+    "CNN channels",
+    "CNN augmented",
+    "CNN input",
+    "CNN none",
+    "CNN partial",
+}
 VARIANTS |= {f"GraphTemporal {kind}" for kind in ("full", "calendar", "augmented", "input", "none")}
 NAMES = [pytest.param(name, marks=[pytest.mark.slow] if name in VARIANTS else []) for name in CASES]
 
@@ -171,6 +179,7 @@ def test_entirely_missing_rows_and_cells_are_accepted(name):
         assert np.isfinite(predict(predictor, rows)).all()
 
 
+@pytest.mark.slow
 def test_doubling_all_weights_gives_the_same_fit(name):
     data, task = draw(name)
     weight = to_rng(1).uniform(0.5, 2.0, size=len(data))

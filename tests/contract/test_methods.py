@@ -18,6 +18,9 @@ KINDS = ["regression", "multi-output", "binary", "three classes"]
 # for two classes and more: the other two kinds are in the slow suite.
 SLOW_KINDS = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("multi-output", "binary")]
 BOTH_TASKS = pytest.mark.parametrize("kind", ["regression", "three classes", *SLOW_KINDS])
+# For facts about the rows that do not depend on the kind of the target.
+SLOW_CLASSES = pytest.param("three classes", marks=pytest.mark.slow)
+MOSTLY_REGRESSION = pytest.mark.parametrize("kind", ["regression", SLOW_CLASSES, *SLOW_KINDS])
 
 
 def in_one_process(names):
@@ -76,7 +79,7 @@ def fitted(name, kind):
     return fit(brief(name), data, task)
 
 
-@BOTH_TASKS
+@MOSTLY_REGRESSION
 def test_outputs_are_finite_and_have_one_row_per_sample(method, kind):
     data, task = draw(kind)
     outputs = predict(fitted(method.name, kind), data)
@@ -118,6 +121,7 @@ def test_hidden_values_have_no_influence(method, kind):
     np.testing.assert_array_equal(predict(refitted, data), predict(predictor, data))
 
 
+@BOTH_TASKS
 def test_a_row_has_the_same_prediction_alone_in_a_batch_and_in_any_order(method, kind):
     data, _ = draw(kind)
     predictor = fitted(method.name, kind)
@@ -129,7 +133,7 @@ def test_a_row_has_the_same_prediction_alone_in_a_batch_and_in_any_order(method,
         np.testing.assert_allclose(alone[0], together[row], rtol=1e-5, atol=1e-6)
 
 
-@BOTH_TASKS
+@MOSTLY_REGRESSION
 def test_entirely_missing_rows_and_columns_are_accepted(method, kind):
     data, task = draw(kind)
     keep = np.ones_like(data.mask)
@@ -143,14 +147,14 @@ def test_entirely_missing_rows_and_columns_are_accepted(method, kind):
     assert np.isfinite(predict(predictor, data.keep_where(np.zeros_like(keep)))).all()
 
 
-@BOTH_TASKS
+@MOSTLY_REGRESSION
 def test_values_may_be_missing_after_training_on_complete_data(method, kind):
     incomplete, task = draw(kind)
     complete, _ = draw(kind, observed=1.1)
     assert np.isfinite(predict(fit(method, complete, task), incomplete)).all()
 
 
-@BOTH_TASKS
+@MOSTLY_REGRESSION
 def test_constant_and_duplicated_columns_are_accepted(method, kind):
     data, task = draw(kind)
     values = np.column_stack([data.values, data.values[:, 0], np.ones(len(data))])
@@ -185,7 +189,7 @@ def test_validation_rows_only_decide_when_a_network_stops(name, patience):
         np.testing.assert_array_equal(*(predict(predictor, data) for predictor in predictors))
 
 
-@BOTH_TASKS
+@MOSTLY_REGRESSION
 def test_doubling_all_weights_gives_the_same_fit(method, kind):
     data, task = draw(kind)
     weight = to_rng(1).uniform(0.5, 2.0, size=len(data))
@@ -215,7 +219,7 @@ def losses_on_new_rows(method, kind, n):
     ]
 
 
-@BOTH_TASKS
+@MOSTLY_REGRESSION
 @pytest.mark.parametrize("name", in_one_process(name for name in METHODS if name != "constant"))
 def test_an_easy_target_is_predicted_better_than_by_the_constant(name, kind):
     loss, constant_loss = losses_on_new_rows(brief(name), kind, n=600)
@@ -229,6 +233,7 @@ def test_an_easy_target_is_predicted_better_than_by_the_constant_with_default_pa
     assert loss < 0.5 * constant_loss
 
 
+@BOTH_TASKS
 def test_a_predictor_rebuilt_from_its_state_predicts_bit_identically(method, kind):
     data, task = draw(kind)
     predictor = fitted(method.name, kind)
@@ -240,7 +245,7 @@ def test_a_predictor_rebuilt_from_its_state_predicts_bit_identically(method, kin
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 1), (5, 4), (8, 12)])
-@BOTH_TASKS
+@MOSTLY_REGRESSION
 def test_one_column_few_rows_and_more_columns_than_rows_are_accepted(method, kind, n, d):
     data, task = draw(kind, n=n, d=d)
     outputs = predict(fit(method, data, task), data)

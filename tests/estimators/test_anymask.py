@@ -328,6 +328,7 @@ def test_fifty_rows_of_one_column(estimator):
     assert model.explain_missing([[None], [0.5]])["most_informative_missing"].tolist() == [0, None]
 
 
+@pytest.mark.slow
 def test_five_hundred_columns_of_eighty_rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 500))

@@ -82,7 +82,7 @@ def models():
     yield "instance", MissingRegressor(OLS(inputs="mask"), random_state=to_rng(0)), lambda y: y
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def other_process(tmp_path_factory):
     """Folder with the saved models and the predictions of another process, and the fitted originals."""
     folder = tmp_path_factory.mktemp("models")

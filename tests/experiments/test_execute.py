@@ -228,6 +228,7 @@ def test_the_best_predictor_of_a_real_table_is_not_known(label, monkeypatch):
     assert "is not known" in execute(replace(RUN, label=label)).failure
 
 
+@pytest.mark.slow
 def test_the_demo_scores_every_method_at_all_levels():
     table = demo_table("mcar_window", 0.3)
     budget, records = run_demo(table, seed=7, rows=200)

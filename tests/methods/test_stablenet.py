@@ -162,6 +162,7 @@ def test_the_mask_is_read_only_with_use_mask():
     assert losses[True] < 0.05 < 0.8 < losses[False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_on_independent_columns_it_is_as_good_as_least_squares(seed):
     values, mask, y = draw(seed, n=1000, common=0.0)

@@ -253,6 +253,7 @@ def test_two_processes_share_one_study(table, start_process, tmp_path):
     assert len(set(ridges)) == len(ridges)
 
 
+@pytest.mark.slow
 def test_trials_run_in_parallel_processes(table):
     space = {"ridge": Choice(1e-3, 1.0, 1e3)}
     tuned = tune(MissingRegressor("ols"), *table, n_trials=3, space=space, n_jobs=2)

@@ -204,7 +204,7 @@ class StableNet(Method):
     >>> X = np.random.default_rng(0).normal(size=(300, 2))
     >>> y = X[:, 0] - X[:, 1]
     >>> X[::3, 0] = np.nan
-    >>> model = MissingRegressor(method=StableNet(), random_state=0).fit(X, y)
+    >>> model = MissingRegressor(method=StableNet(max_epochs=15), random_state=0).fit(X, y)
     >>> bool(abs(model.predict([[1.0, 0.0], [None, 1.0]]) - [1.0, -1.0]).max() < 0.3)
     True
     """
