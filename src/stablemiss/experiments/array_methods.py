@@ -31,6 +31,7 @@ REFERENCES: Mapping[str, Callable[..., Any]] = {
     "ridge_on_lags": RidgeOnLags,
     "boosting_on_lags": BoostingOnLags,
     "boosting_on_lags_masked": BoostingOnLags,
+    "boosting_on_lags_pooled": BoostingOnLags,
     "kalman": KalmanEM,
 }
 # Networks that share g, the network of each data set: label → method, `generate`, other parameters.
@@ -61,7 +62,11 @@ FLAT: Mapping[str, dict[str, Any]] = {
     "p_bigan": {"max_epochs": 20, "patience": 2},
 }
 # Parameters of references that differ from their defaults.
-REFERENCE_SETTINGS: Mapping[str, dict[str, Any]] = {"boosting_on_lags_masked": {"masked_copies": 3}}
+REFERENCE_SETTINGS: Mapping[str, dict[str, Any]] = {
+    "boosting_on_lags_masked": {"masked_copies": 3},
+    # Does not know which sensor a row belongs to, so that sensors whose level moved do less harm.
+    "boosting_on_lags_pooled": {"node_category": False},
+}
 
 
 def array_architecture(dataset: str, generate: str, small: bool) -> Architecture:

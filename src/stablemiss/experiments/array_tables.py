@@ -93,6 +93,7 @@ _SENSOR_METHODS = (
     "ridge_on_lags",
     "boosting_on_lags",
     "boosting_on_lags_masked",
+    "boosting_on_lags_pooled",
     "kalman",
     *PAPER_METHODS,
     "stablemiss_unweighted",

@@ -41,6 +41,7 @@ TITLES = {
     "ridge_on_lags": "ridge on lags",
     "boosting_on_lags": "LightGBM on lags",
     "boosting_on_lags_masked": "LightGBM on lags with masked copies",
+    "boosting_on_lags_pooled": "LightGBM on lags for all sensors alike",
     "kalman": "Kalman filter by EM",
 }
 
