@@ -200,7 +200,8 @@ class GraphTemporal(Architecture):
         predicted from its own readings and the calendar.
     channels : int, default=16
         Channels for each time: a multiple of `heads`. More channels are more flexible, slower and overfit
-        earlier; the number of parameters, 17,000 by default, grows with the square.
+        earlier; the number of parameters of g, 26,000 for eight times by default, grows with
+        the square.
     heads : int, default=4
         Heads of all attention layers. More heads combine neighbours and times in more ways, each with fewer
         channels.

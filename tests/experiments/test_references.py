@@ -17,14 +17,13 @@ from stablemiss.experiments.references import (
     KalmanEM,
     LabelGaussian,
     LastValue,
-    MeanImage,
     RidgeOnLags,
     images,
     sensors,
 )
 
 SHAPE = (2, 4)
-IMAGE_MODELS = [MeanImage(), LabelGaussian(), FactorAnalysisEM(n_factors=2, n_steps=3)]
+IMAGE_MODELS = [LabelGaussian(), FactorAnalysisEM(n_factors=2, n_steps=3)]
 SENSOR_MODELS = [
     HourOfWeek(),
     LastValue(),
@@ -80,11 +79,6 @@ def incomplete_images():
     X = hide(Y, 0.4, rng)
     X[0], X[1] = np.nan, Y[1]
     return X, Y
-
-
-def test_mean_image(incomplete_images):
-    X, Y = incomplete_images
-    np.testing.assert_allclose(MeanImage().fit(X, Y).predict(X[:2]), [Y.mean(axis=0)] * 2)
 
 
 def test_label_gaussian_is_the_conditional_mean_of_each_image(incomplete_images):

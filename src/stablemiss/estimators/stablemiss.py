@@ -136,9 +136,8 @@ class StableMissRegressor(ArrayScoreMixin, _StableMissEstimator):
         average.
     mask_augmentation : bool, default=False
         Whether further values are hidden at random in training, so that new masks are no surprise: each time
-        at another rate, cells of a table or image alone, sensors with their whole history. True is more
-        accurate when far more is missing than in training, and slightly less accurate otherwise. Not in the
-        paper.
+        at another rate, cells of a table or image alone, sensors with their whole history. Meant for
+        missingness that will be far from that in training. Not in the paper.
     validation_fraction : float, default=0.15
         Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
         these choices more reliable and leaves fewer rows to train on.
@@ -261,9 +260,8 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         average.
     mask_augmentation : bool, default=False
         Whether further values are hidden at random in training, so that new masks are no surprise: each time
-        at another rate, cells of a table or image alone, sensors with their whole history. True is more
-        accurate when far more is missing than in training, and slightly less accurate otherwise. Not in the
-        paper.
+        at another rate, cells of a table or image alone, sensors with their whole history. Meant for
+        missingness that will be far from that in training. Not in the paper.
     validation_fraction : float, default=0.15
         Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
         model. Raising it makes these choices more reliable and leaves fewer rows to train on.

@@ -10,11 +10,11 @@ from stablemiss.estimators import StableMissRegressor
 from stablemiss.experiments.array_tables import BERLIN, MNIST
 from stablemiss.experiments.references.combined import GaussianAndNetwork
 from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian
+from stablemiss.experiments.references.kalman import KalmanEM
 from stablemiss.experiments.references.sensors import (
     BoostingOnLags,
     DecayedLastValue,
     HourOfWeek,
-    KalmanEM,
     LastValue,
     RidgeOnLags,
 )
@@ -69,11 +69,11 @@ REFERENCE_SETTINGS: Mapping[str, dict[str, Any]] = {
 }
 
 
-def array_architecture(dataset: str, generate: str, small: bool) -> Architecture:
+def array_architecture(dataset: str, generate: Any, small: bool) -> Architecture:
     """g and φ of a data set; the graph of a sensor network is added when its data are loaded."""
     if dataset == MNIST:
-        return CNN((4, 4, 4) if small else (16, 32, 64), generate=generate)  # type: ignore[arg-type]
-    return GraphTemporal(None, 4 if small else 16, 2, generate=generate)  # type: ignore[arg-type]
+        return CNN((4, 4, 4) if small else (16, 32, 64), generate=generate)
+    return GraphTemporal(None, 4 if small else 16, 2, generate=generate)
 
 
 def array_settings(label: str, dataset: str, is_brief: bool) -> tuple[str, dict[str, Any]]:

@@ -98,9 +98,8 @@ class StableMiss(HypernetworkMethod):
         average.
     mask_augmentation : bool, default=False
         Whether further values are hidden at random in training, so that new masks are no surprise: each time
-        at another rate, cells of a table or image alone, sensors with their whole history. True is more
-        accurate when far more is missing than in training, and slightly less accurate otherwise. Not in the
-        paper.
+        at another rate, cells of a table or image alone, sensors with their whole history. Meant for
+        missingness that will be far from that in training. Not in the paper.
 
     See Also
     --------

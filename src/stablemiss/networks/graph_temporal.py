@@ -223,8 +223,8 @@ class GraphTemporalG:
     ) -> Tensor:
         """Features of each node and time, (n, n_nodes, n_past, channels)."""
         # PAPER: a graph attention layer, attention over time, convolutions.
-        # DEVIATION: graph attention reads all times of a node at once, because per time it costs eight times
-        # as much.
+        # DEVIATION: graph attention reads all times of a node at once, because per time it costs several
+        # times as much.
         neighbours = _graph_attention(history, matrices["gat_in"], matrices["gat_in.scores"], edges)
         own = _linear(history, matrices["self_in"]).unflatten(2, (self.channels, self.n_past))
         tokens = (neighbours.flatten(2).unflatten(2, (self.channels, self.n_past)) + own).transpose(2, 3)

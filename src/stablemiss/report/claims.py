@@ -20,8 +20,8 @@ OUR_FORM = "our form of the weights"
 # What the verdicts mean, for the reader: what they are about → rule.
 RULES = {
     "Tables": "Held: StableMiss has the lowest mean RMSE of the eight methods in every shifted column (a "
-    "column whose test rows have other missingness than the training rows; columns without a shift are not "
-    "judged, also where the paper says always). In part: it is lowest in at "
+    "column whose test rows have other missingness than the training rows; columns without a shift do not "
+    "count, also where the paper says always). In part: it is lowest in at "
     "least half of them, or its RMSE is on average over them the lowest or not clearly different from that "
     "of the best other method (the 95% interval contains zero). Not held: otherwise.",
     "Best other method": "Of the other seven, the one with the lowest RMSE relative to StableMiss's, mean "

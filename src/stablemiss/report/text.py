@@ -101,7 +101,7 @@ def array_instances_text(comparison: ArrayComparison) -> str:
     counts = [cell.n for line in comparison.lines for cell in line.cells if cell is not None] or [0]
     n = comparison.n_instances
     text = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
-    return f"{text if min(counts) == n else f'{text} of {n}'} instances"
+    return f"{text if min(counts) == n else f'{text} of {n}'} instance{'' if n == 1 else 's'}"
 
 
 def table_title(name: str) -> str:

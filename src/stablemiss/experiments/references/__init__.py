@@ -1,11 +1,11 @@
 """Simple, strong models with which methods for images and sensor networks are compared."""
 
-from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian, MeanImage
+from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian
+from stablemiss.experiments.references.kalman import KalmanEM
 from stablemiss.experiments.references.sensors import (
     BoostingOnLags,
     DecayedLastValue,
     HourOfWeek,
-    KalmanEM,
     LastValue,
     RidgeOnLags,
 )
@@ -18,6 +18,5 @@ __all__ = [
     "KalmanEM",
     "LabelGaussian",
     "LastValue",
-    "MeanImage",
     "RidgeOnLags",
 ]

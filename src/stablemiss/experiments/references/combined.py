@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
+from stablemiss.architectures import CNN
 from stablemiss.data import Floats
 from stablemiss.estimators import StableMissRegressor
 from stablemiss.experiments.references.images import LabelGaussian
@@ -35,7 +36,6 @@ class GaussianAndNetwork(RegressorMixin, BaseEstimator):
     --------
     >>> images = np.random.default_rng(0).normal(size=(40, 6, 6)).cumsum(axis=1)
     >>> incomplete = np.where(np.random.default_rng(1).random(images.shape) < 0.3, np.nan, images)
-    >>> from stablemiss.architectures import CNN
     >>> network = StableMissRegressor(CNN((4, 4, 4), generate="local"), max_epochs=1, random_state=0)
     >>> GaussianAndNetwork(network).fit(incomplete, images).predict(incomplete[:2]).shape
     (2, 6, 6)
@@ -55,9 +55,7 @@ class GaussianAndNetwork(RegressorMixin, BaseEstimator):
         **fit_params
             Passed to `fit` of the network.
         """
-        from stablemiss.architectures import CNN
-
-        network = self.network or StableMissRegressor(CNN(generate="local"), random_state=0)
+        network = self.network or StableMissRegressor(CNN(generate="local"))
         images, complete = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
         self.gaussian_ = LabelGaussian(self.ridge).fit(images, complete)
         completed = self.gaussian_.predict(images)

@@ -73,22 +73,6 @@ class ImageReference(BaseEstimator, ABC):
         """Predict flat images, (n, d)."""
 
 
-class MeanImage(ImageReference):
-    """Predicts the mean of the complete training images for every image.
-
-    Examples
-    --------
-    >>> MeanImage().fit([[1.0, np.nan], [3.0, 4.0]], [[1.0, 2.0], [3.0, 4.0]]).predict([[7.0, np.nan]])
-    array([[2., 3.]])
-    """
-
-    def _fit(self, values: Floats, target: Floats) -> None:
-        self.mean_ = target.mean(axis=0)
-
-    def _predict(self, values: Floats) -> Floats:
-        return np.tile(self.mean_, (len(values), 1))
-
-
 class LabelGaussian(ImageReference):
     """One Gaussian with the mean and covariance of the complete training images.
 
