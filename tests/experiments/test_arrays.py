@@ -24,7 +24,7 @@ NATURAL = Run(TINY, "berlin", "2023", None, 0, "hour_of_week", (TestSetting("202
 OUTAGES = tuple(
     TestSetting(name, level) for name, level in ((NO_OUTAGE, 0.0), (SENSORS_DARK, 0.3), (DISTRICTS_DARK, 0.3))
 )
-IMPOSED = Run(TINY, "berlin", NO_OUTAGE, 0.0, 0, "hour_of_week", OUTAGES)
+IMPOSED = Run(replace(TINY, window_stride=12), "berlin", NO_OUTAGE, 0.0, 0, "hour_of_week", OUTAGES)
 
 
 def problem_of(run):
@@ -105,6 +105,9 @@ def test_a_run_gives_a_record_that_marks_it_as_done(run):
     assert run.is_done_by(record)
     assert len(record.scores) == len(run.tests)
     assert all(score.error > 1 for score in record.scores)
+    # The first instance keeps what pictures show.
+    assert any(score.extra for score in record.scores)
+    assert not any(score.extra for score in execute(replace(run, instance=1)).scores)
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple
@@ -36,6 +36,8 @@ class TestSets:
 
     X: Mapping[TestSetting, Floats]  # (n, d) rows, or arrays, NaN where missing
     y: NDArray  # (n,) targets, or arrays, NaN where not observed
+    # Further measurements, stored with a score: from a setting and the predictions under it.
+    measure: Callable[[TestSetting, NDArray], dict[str, Any]] | None = None
 
 
 class Scores(NamedTuple):
@@ -87,17 +89,20 @@ def fit_and_score(
     scores = []
     for done, (setting, rows) in enumerate(tests.X.items(), start=1):
         start = perf_counter()
-        error = _error(model, rows, tests.y)
-        scores.append(Score(setting.mechanism, setting.level, error, perf_counter() - start))
+        prediction = model.predict_proba(rows) if is_classifier(model) else model.predict(rows)
+        seconds = perf_counter() - start
+        error = _error(model, prediction, tests.y)
+        extra = {} if tests.measure is None else tests.measure(setting, prediction)
+        scores.append(Score(setting.mechanism, setting.level, error, seconds, extra))
         progress.update(done, f"tested under {setting.mechanism}")
     metric = "log loss" if is_classifier(model) else "rmse"
     return Scores(tuple(scores), metric, fit_seconds, sum(score.predict_seconds or 0.0 for score in scores))
 
 
-def _error(model: Any, X: Floats, y: NDArray) -> float:
+def _error(model: Any, prediction: Floats, y: NDArray) -> float:
+    """Log loss of class probabilities, or RMSE of numbers."""
     if is_classifier(model):
-        return float(log_loss(y, model.predict_proba(X), labels=model.classes_))
-    prediction = model.predict(X)
+        return float(log_loss(y, prediction, labels=model.classes_))
     error = np.inf
     if np.isfinite(prediction).all():
         # The square of a finite prediction can overflow, too.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.cluster.vq import kmeans2
@@ -17,10 +17,11 @@ from stablemiss.datasets import (
     load_berlin_traffic,
     load_mnist,
 )
-from stablemiss.datasets.times import week_number
+from stablemiss.datasets.times import hour_of_week, week_number
 from stablemiss.evaluation import TestSets, TestSetting
 from stablemiss.experiments.array_tables import NO_OUTAGE, OUTAGE_LEVEL, OUTAGES, SENSORS_DARK
 from stablemiss.experiments.problem import Problem
+from stablemiss.experiments.shown import ShownDigits, ShownOutage, ShownSensors, longest_outage
 from stablemiss.missingness import MECHANISMS, Mechanism, SensorOutage
 from stablemiss.seeding import Rng
 
@@ -43,6 +44,10 @@ PERIODS = {
 # Imposed shifts: trained on three of four weeks of 2023, tested on the fourth.
 WITHIN_YEAR, TEST_WEEK, WEEKS_PER_CYCLE = "2023", 3, 4
 N_DISTRICTS = 12
+# What pictures show, of the first instance: the first test digits at these levels; a curve from so many hours
+# before an outage.
+N_SHOWN_DIGITS, SHOWN_LEVELS = 3, (0.1, 0.5, 0.9)
+HOURS_BEFORE_OUTAGE, SHOWN_HOURS = 24, 96
 
 
 @cache
@@ -89,7 +94,15 @@ def draw_image_problem(run: Run) -> Problem:
     n_validation = round(VALIDATION_FRACTION * len(train))
     is_validation[np.random.default_rng(validation_seed).permutation(len(train))[:n_validation]] = True
     masked = _hide(mechanism, images, rng)
-    return Problem(masked, images.astype(np.float64), is_validation, TestSets(tests, test_images), None)
+
+    def measure(setting: TestSetting, predicted: Floats) -> dict[str, Any]:
+        if run.instance != 0 or setting.level not in SHOWN_LEVELS:
+            return {}
+        shown = (images[:N_SHOWN_DIGITS] for images in (test_images, tests[setting], predicted))
+        return {ShownDigits.key: ShownDigits.of(*shown).to_extra()}
+
+    tests_and_images = TestSets(tests, test_images, measure)
+    return Problem(masked, images.astype(np.float64), is_validation, tests_and_images, None)
 
 
 def _flat(images: np.ndarray) -> np.ndarray:
@@ -121,13 +134,55 @@ def draw_sensor_problem(run: Run) -> Problem:
     # All tests of a run predict the same readings.
     future = next(iter(tests.values())).future()
     residual = train.deseasonalised(usual)
+
+    def measure(setting: TestSetting, predicted: Floats) -> dict[str, Any]:
+        if run.instance != 0 or setting.mechanism == NO_OUTAGE:
+            return {}
+        windows = tests[setting]
+        if setting.mechanism not in OUTAGES:
+            sensors = ShownSensors.of(_places(), windows.history(), windows.future(), predicted)
+            return {ShownSensors.key: sensors.to_extra()}
+        outage = _shown_outage(windows, usual, predicted)
+        return {} if outage is None else {ShownOutage.key: outage.to_extra()}
+
     return Problem(
         _history(residual),
         residual.future().astype(np.float64),
         _validation_weeks(train, rng),
-        TestSets({setting: _history(one) for setting, one in tests.items()}, future),
+        TestSets({setting: _history(one) for setting, one in tests.items()}, future, measure),
         None,
         berlin_graph(),
+    )
+
+
+def _shown_outage(windows: SensorWindows, usual: Floats, predicted: Floats) -> ShownOutage | None:
+    """The longest outage of one sensor within a week, with the newest prediction of each hour."""
+    is_missing = np.isnan(windows.history()[:, :, -1])
+    is_target = ~np.isnan(windows.future()[:, :, 0])
+    step = int(np.median(np.diff(windows.starts)))
+    n_before, best, found = max(1, HOURS_BEFORE_OUTAGE // step), 0, None
+    for week in np.unique(windows.blocks):
+        rows = np.flatnonzero(windows.blocks == week)
+        outage = longest_outage(is_missing[rows], is_target[rows], n_before)
+        if outage is not None and outage.length > best:
+            best, found = outage.length, (rows[outage.first - n_before :], outage.column)
+    if found is None:
+        return None
+    rows, sensor = found
+    shown = windows[rows]
+    first = int(shown.starts[0]) + shown.n_past
+    n_hours = min(SHOWN_HOURS, int(shown.starts[-1]) + shown.n_past + shown.n_future - first)
+    newest, is_dark = np.full(n_hours, np.nan), np.zeros(n_hours, dtype=bool)
+    relative = predicted[rows, sensor] + shown.seasonal(usual)[:, sensor]
+    for row, start in enumerate(shown.starts - shown.starts[0]):
+        stop = min(n_hours, int(start) + shown.n_future)
+        # A later window replaces what an earlier one predicted.
+        newest[start:stop] = relative[row, : max(0, stop - start)]
+        is_dark[start:stop] = is_missing[rows[row], sensor]
+    hours = np.arange(first, first + n_hours)
+    observed = shown.values[hours, sensor] + usual[hour_of_week(shown.times[hours]), sensor]
+    return ShownOutage(
+        str(berlin().names[sensor]), str(shown.times[first]), is_dark, observed.astype(np.float64), newest
     )
 
 

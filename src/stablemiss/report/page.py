@@ -13,6 +13,7 @@ from stablemiss.experiments.tables import TABLES, PaperTable
 from stablemiss.report import text
 from stablemiss.report.claims import RULES
 from stablemiss.report.long_training import LongTraining
+from stablemiss.report.pictures import array_pictures
 from stablemiss.report.plots import gap_limits, gap_plot, mask_plot
 from stablemiss.report.summary import Summary, summarise
 from stablemiss.report.verdict import verdict
@@ -80,6 +81,7 @@ def render_page(
         verdict="" if demo else verdict(summary),
         rules=RULES,
         methods=_methods(summary),
+        pictures={one.table.name: array_pictures(one.table, records, budget) for one in summary.arrays},
         plots={comparison.table.name: gap_plot(comparison) for comparison in plotted},
         training_plots={
             training.table.name: _training_plots(training)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -69,13 +71,9 @@ def gap_plot(comparison: Comparison, prefix: str = "", limits: tuple[float, floa
     >>> gap_plot(compare(TABLES["figure2"], [], BUDGETS["quick"])).startswith("<svg")
     True
     """
-    # matplotlib is an optional dependency.
-    import matplotlib
-    from matplotlib.figure import Figure
-
     reference = reference_title(comparison)
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(6.2, 5.0), layout="constrained")
+    with picture((6.2, 5.0)) as drawing:
+        figure = drawing.figure
         axes = figure.add_subplot()
         levels = [column.test_level for column in comparison.columns]
         lines = [line for line in comparison.lines if any(line.cells)]
@@ -97,8 +95,7 @@ def gap_plot(comparison: Comparison, prefix: str = "", limits: tuple[float, floa
             axes.set_ylim(*limits)
         if lines:
             figure.legend(loc="outside lower center", ncols=2, frameon=False, handlelength=3.2)
-        svg = _to_svg(figure, f"Gap to {reference} against the test level")
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}{comparison.table.name}-", svg)
+    return drawing.svg(f"{prefix}{comparison.table.name}", f"Gap to {reference} against the test level")
 
 
 def gap_limits(comparisons: Iterable[Comparison]) -> tuple[float, float] | None:
@@ -143,13 +140,42 @@ def _style(label: str, number: int, is_figure: bool) -> dict[str, Any]:
     return {"color": COLOURS[number % 8], "marker": MARKERS[number % 8], "linewidth": 2}
 
 
-def _to_svg(figure: Figure, title: str) -> str:
-    """One ``<svg>`` element in the text colour of the page and as wide as its container."""
-    text = StringIO()
-    metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-    figure.savefig(text, format="svg", transparent=True, metadata=metadata)
-    document = text.getvalue()
-    svg = document[document.index("<svg") :].replace(INK, "currentColor")
-    head, rest = svg.split(">", 1)
-    attributes = [part for part in head.split('" ') if not part.startswith(("width=", "height="))]
-    return '" '.join(attributes) + f' role="img" aria-label="{title}">' + rest
+@dataclass(frozen=True)
+class Drawing:
+    """A matplotlib figure that becomes an ``<svg>`` element."""
+
+    figure: Figure
+
+    def svg(self, prefix: str, title: str) -> str:
+        """One ``<svg>`` element in the text colour of the page and as wide as its container.
+
+        Parameters
+        ----------
+        prefix : str
+            Start of its ids, which must differ between the drawings of a page.
+        title : str
+            Read aloud instead of the drawing.
+        """
+        import matplotlib
+
+        text = StringIO()
+        metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        with matplotlib.rc_context(STYLE):
+            self.figure.savefig(text, format="svg", transparent=True, metadata=metadata)
+        document = text.getvalue()
+        svg = document[document.index("<svg") :].replace(INK, "currentColor")
+        head, rest = svg.split(">", 1)
+        attributes = [part for part in head.split('" ') if not part.startswith(("width=", "height="))]
+        svg = '" '.join(attributes) + f' role="img" aria-label="{title}">' + rest
+        return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}-", svg)
+
+
+@contextmanager
+def picture(size: tuple[float, float]) -> Iterator[Drawing]:
+    """An empty figure of a width and height in inches, in the style of all pictures of a page."""
+    # matplotlib is an optional dependency.
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        yield Drawing(Figure(figsize=size, layout="constrained"))

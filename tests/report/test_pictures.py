@@ -1,0 +1,86 @@
+"""Pictures of digits, sensors and outages from records."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stablemiss.experiments.array_tables import ARRAY_TABLES, SENSORS_DARK
+from stablemiss.experiments.budgets import BUDGETS
+from stablemiss.experiments.shown import ShownDigits, ShownOutage, ShownSensors
+from stablemiss.report.page import render_page
+from stablemiss.report.pictures import array_pictures
+from stablemiss.results import Record, Score
+
+QUICK = BUDGETS["quick"]
+
+
+def record(label, shown, train=("mar", 0.5), test=("mar", 0.5), dataset="mnist"):
+    """A record of table 4 or 5 that keeps something to show."""
+    scores = (Score(*test, 12.0, extra={shown.key: shown.to_extra()}),)
+    return Record(
+        *("quick", dataset, *train, 0, label),
+        seed=0,
+        scores=scores,
+        versions={"python": "3.11"},
+        finished="2025-01-01T00:00:00+00:00",
+        seconds=1.0,
+    )
+
+
+def digits(brightness):
+    image = np.full((2, 4, 4), 100.0)
+    return ShownDigits.of(image, np.where(np.eye(4), np.nan, image), np.full(image.shape, brightness))
+
+
+def sensors(error):
+    target = np.zeros((5, 3, 2))
+    return ShownSensors.of(
+        np.array([[52.5, 13.4], [52.6, 13.5], [52.4, 13.3]]), target, target, target + error
+    )
+
+
+def outage(speed):
+    dark = np.arange(30) > 20
+    return ShownOutage("TE1", "2023-01-09T08", dark, np.full(30, 40.0), np.full(30, speed))
+
+
+def test_digits_have_a_row_for_each_method_with_records():
+    records = [record("ols", digits(10.0)), record("neumiss", digits(200.0))]
+    (picture,) = array_pictures(ARRAY_TABLES["table4"], records, QUICK)
+    for text in ("complete", "incomplete", "OLS", "NeuMiss", "50%"):
+        assert text in picture.svg
+    assert "MIWAE" not in picture.svg
+    changed = [records[0], record("neumiss", digits(100.0))]
+    assert array_pictures(ARRAY_TABLES["table4"], changed, QUICK)[0].svg != picture.svg
+
+
+def test_a_map_and_curves_compare_methods_with_records():
+    natural = {"train": ("2023", None), "test": ("2024", None), "dataset": "berlin"}
+    imposed = {"train": ("no outage", 0.0), "test": (SENSORS_DARK, 0.3), "dataset": "berlin"}
+    records = [
+        record("ridge_on_lags", sensors(3.0), **natural),
+        record("kalman", sensors(4.0), **natural),
+        record("ridge_on_lags", outage(42.0), **imposed),
+    ]
+    where, curve = array_pictures(ARRAY_TABLES["table5"], records, QUICK)
+    assert "missing in the test" in where.svg
+    assert where.caption.startswith("2023 → 2024")
+    assert "Kalman" in where.svg
+    assert "sensor dark" in curve.svg
+    assert "TE1" in curve.caption
+
+
+@pytest.mark.parametrize("name", ["table4", "table5"])
+def test_records_that_keep_nothing_have_no_pictures(name):
+    table = ARRAY_TABLES[name]
+    empty = replace(record("ols", digits(1.0), dataset=table.dataset), scores=(Score("mar", 0.5, 12.0),))
+    assert array_pictures(table, [empty], QUICK) == []
+    other_budget = replace(record("ols", digits(1.0)), experiment="standard")
+    assert array_pictures(table, [other_budget], QUICK) == []
+
+
+def test_the_page_contains_the_pictures():
+    page = render_page([record("ols", digits(10.0))], QUICK)
+    assert "table4-digits" in page
+    assert "missing pixels are blue" in page
