@@ -42,8 +42,16 @@ def test_the_reference_of_house_prices_is_trained_where_it_is_tested():
 def test_no_run_is_planned_twice():
     keys = [run.key for run in plan_runs(TABLES, STANDARD)]
     assert len(set(keys)) == len(keys)
-    # Gaussian-Mix under MAR and under windows at nine levels for three instances, at 50% for two more.
-    assert sum(key.endswith(" dwr") and "gaussian_mix" in key for key in keys) == 2 * (9 * 3 + 2)
+    # Gaussian-Mix under MAR and under windows at five levels for three instances, at 50% for two more.
+    assert sum(key.endswith(" dwr") and "gaussian_mix" in key for key in keys) == 2 * (5 * 3 + 2)
+
+
+def test_tables_that_are_trained_for_each_column_may_have_fewer_columns():
+    few = replace(STANDARD, retrained_levels=(0.1, 0.5))
+    for name, table in TABLES.items():
+        n_columns = 2 if name in ("table2", "table10", "table11") else 9
+        assert len(few.columns(table)) == n_columns
+        assert len(replace(few, retrained_levels=None).columns(table)) == 9
 
 
 def test_a_budget_may_run_some_methods_only():

@@ -28,8 +28,8 @@ def test_the_order_of_the_records_does_not_matter(complete):
 
 def test_a_column_that_two_tables_share_counts_once(complete):
     tables = [one for one in summarise(complete, STANDARD).comparisons if not one.table.is_figure]
-    assert len(distinct_columns(tables)) == 80
-    assert sum(len(one.columns) for one in tables) == 81
+    assert len(distinct_columns(tables)) == 68
+    assert sum(len(one.columns) for one in tables) == 69
 
 
 def test_settings_times_and_configurations_are_those_of_the_records(stored):

@@ -31,7 +31,7 @@ def test_the_verdict_has_the_numbers_of_the_records(make_records):
 def test_complete_records_are_said_to_be_complete(complete):
     text = verdict(summarise(complete, STANDARD))
     assert "incomplete" not in text
-    assert "of 74 table columns" in text
+    assert "of 62 table columns" in text
     for name in (
         "NeuMiss",
         "EM mixture",

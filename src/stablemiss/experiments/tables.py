@@ -67,7 +67,7 @@ class PaperTable:
         if train != test:
             return f"{data}, trained under {train}, tested under {test}"
         level = self.columns[0].train_level
-        if len({column.train_level for column in self.columns}) == 1:
+        if not self.trains_for_each_column:
             return f"{data} under {train}, trained at {100 * level:g}% missing"
         return f"{data} under {train}, tested at {100 * self.columns[0].test_level:g}% missing"
 
@@ -79,6 +79,11 @@ class PaperTable:
     @property
     def is_figure(self) -> bool:
         return self.name.startswith("figure")
+
+    @property
+    def trains_for_each_column(self) -> bool:
+        """Whether every column needs its own training, because the missing rates of training differ."""
+        return len({column.train_level for column in self.columns}) > 1
 
     @property
     def subject(self) -> str:

@@ -204,6 +204,9 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
         "; ".join(f"{data} (instances: {len(numbers)})" for data, numbers in sorted(instances.items())),
     )
     yield "Missing levels", ", ".join(map(percent, budget.levels or LEVELS))
+    if budget.retrained_levels is not None:
+        levels = ", ".join(map(percent, budget.retrained_levels))
+        yield "Missing levels of tables that need a training for each column (2, 10 and 11)", levels
     yield "Trials of a search before each fit", str(budget.n_trials)
     yield "Fits", f"{len(records):,}; {duration}"
     n_slow = f"{len(slow)} of {len(records)} ({names})" if slow else "none"
