@@ -5,14 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stablemiss.datasets import SensorWindows
 from stablemiss.evaluation import TestSetting
-from stablemiss.experiments import array_problem
 from stablemiss.experiments.array_comparison import compare_arrays
 from stablemiss.experiments.array_methods import NETWORKS, array_settings
 from stablemiss.experiments.array_tables import ARRAY_TABLES, DISTRICTS_DARK, NO_OUTAGE, SENSORS_DARK
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.execute import execute
+from stablemiss.experiments.reproduce import Reproduction
 from stablemiss.experiments.runs import Run, plan_array_runs
+from stablemiss.experiments.sensor_problem import sensor_network
+from stablemiss.experiments.tables import PAPER_METHODS
+from stablemiss.report.claims import judge_claims
 from stablemiss.report.markdown import reproduction_markdown
 from stablemiss.report.summary import summarise
 from stablemiss.results import Record, Score
@@ -74,9 +78,8 @@ def test_images_of_a_run_do_not_depend_on_its_label_and_higher_levels_hide_more(
 def test_windows_are_validated_by_whole_weeks():
     run = replace(NATURAL, budget=replace(TINY, window_stride=24))
     problem_of(run)
-    windows = array_problem.SensorWindows.of(
-        array_problem.berlin().values, array_problem.berlin().times, 8, 8
-    ).between("2023-01-01", "2024-01-01")
+    data = sensor_network("berlin").data
+    windows = SensorWindows.of(data.values, data.times, 8, 8).between("2023-01-01", "2024-01-01")
     train = windows.with_target()[::24]
     is_validation = run.problem().is_validation
     assert set(train.blocks[is_validation]).isdisjoint(train.blocks[~is_validation])
@@ -182,3 +185,54 @@ def stored_table_1():
         )
         for label in ("optimal", "ols", "constant")
     ]
+
+
+def test_own_speeds_in_a_folder_can_be_run_as_table_5(tmp_path, monkeypatch):
+    monkeypatch.setenv("STABLEMISS_DATA", str(tmp_path))
+    run = Run(TINY, "didi", "Jan–Jun", None, 0, "ridge_on_lags", (TestSetting("Jul–Dec"),))
+    sensor_network.cache_clear()
+    with pytest.raises(FileNotFoundError, match=r"didi does not exist.*load_sensor_folder"):
+        run.problem()
+    folder = tmp_path / "didi"
+    folder.mkdir()
+    times = np.arange("2018-06-01", "2018-08-01", dtype="datetime64[h]")
+    values = 40 + np.random.default_rng(0).normal(size=(len(times), 3)).cumsum(axis=0) / 10
+    values[::7, 0] = np.nan
+    np.savez(folder / "readings.npz", values=values, times=times, names=np.array(["a", "b", "c"]))
+    (folder / "edges.csv").write_text("from,to\na,b\n")
+    run = replace(run, budget=replace(TINY, window_stride=8))
+    record = execute(run)
+    assert record.failure is None
+    assert run.problem().graph.n_nodes == 3
+    comparison = compare_arrays(ARRAY_TABLES["table5_didi"], [record], TINY)
+    lines = {line.label: line for line in comparison.lines}
+    assert lines["ridge_on_lags"].cells[0].rmse == record.scores[0].error
+    assert lines["stablemiss"].published == (11.84,)
+    sensor_network.cache_clear()
+
+
+def test_data_that_are_not_public_are_not_part_of_all_tables():
+    runs = Reproduction(["all"], "quick").runs
+    assert {run.dataset for run in runs if run.is_array} == {"mnist", "berlin"}
+    assert {run.dataset for run in Reproduction(["table5_didi"], "quick").runs} == {"didi"}
+
+
+def test_the_claim_about_images_is_judged_by_the_shifted_columns():
+    budget = replace(QUICK, n_instances=3)
+    errors = {label: [(20, 20, 20)] * 3 for label in PAPER_METHODS}
+    errors["stablemiss"] = [(10, 30, 15), (10, 30, 16), (10, 30, 17)]
+    (claim,) = judge_claims([], [compare_arrays(ARRAY_TABLES["table4"], records_of(errors), budget)])
+    assert claim.verdict == "held"
+    assert (claim.measured.n_first, claim.measured.n) == (2, 2)
+    assert claim.measured.mean == pytest.approx((-0.5 - 0.2) / 2)
+    assert claim.published.best_other == "stablenet"
+    del errors["neumiss"]
+    (claim,) = judge_claims([], [compare_arrays(ARRAY_TABLES["table4"], records_of(errors), budget)])
+    assert claim.verdict == "not enough records"
+
+
+def test_results_of_array_tables_are_counted():
+    comparison = compare_arrays(ARRAY_TABLES["table4"], records_of({"ols": [(9, 9, 9)]}), QUICK)
+    assert comparison.n_results == 3
+    # Two of three columns have a row that was trained as tested.
+    assert comparison.n_planned == 3 * len(comparison.table.methods) + 2

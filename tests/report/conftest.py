@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from stablemiss.experiments.budgets import BUDGETS, LABELS
-from stablemiss.experiments.runs import plan_runs
+from stablemiss.experiments.reproduce import ARRAY_LABELS
+from stablemiss.experiments.runs import plan_array_runs, plan_runs
 from stablemiss.experiments.tables import TABLES
 from stablemiss.results import Record, Score
 
@@ -103,14 +104,20 @@ def make_records():
 def complete() -> list[Record]:
     """A record for every run of the budget "standard", with invented scores."""
     records = []
-    for run in plan_runs(TABLES, BUDGETS["standard"]):
-        rank = ["optimal", "linear", *LABELS].index(run.label)
+    budget = BUDGETS["standard"]
+    names = list(dict.fromkeys(["optimal", "linear", *LABELS, *ARRAY_LABELS]))
+    for run in [*plan_runs(TABLES, budget), *plan_array_runs(["table4", "table5"], budget)]:
+        rank = names.index(run.label)
         unit = 0.01 if run.dataset == "house_sales" else 1.0
         noise = 7 * ((rank * run.seed) % 5)
         records.append(
             run.record(
                 scores=tuple(
-                    Score(test.mechanism, test.level, unit * (1000 + 500 * test.level + 20 * rank + noise))
+                    Score(
+                        test.mechanism,
+                        test.level,
+                        unit * (1000 + 500 * (test.level or 0) + 20 * rank + noise),
+                    )
                     for test in run.tests
                 ),
                 config={"class": run.label},

@@ -103,7 +103,9 @@ def test_html_in_records_is_escaped(stored, name):
 def test_the_verdict_comes_first_and_every_part_is_linked(complete):
     page = render_page(complete, STANDARD)
     sections = re.findall(r'<section id="(\w+)"', page)
-    assert sections == ["overview", "claims", "against", *TABLES, "patterns", "settings", "reading"]
+    tables = [f"table{number}" for number in range(1, 12)]
+    parts = ["overview", "claims", "against", *tables, "figure2", "figure3"]
+    assert sections == [*parts, "patterns", "settings", "reading"]
     places = [page.index(mark) for mark in ("<h1>", 'id="verdict"', "<nav", 'id="overview"', 'id="claims"')]
     assert places == sorted(places)
     links = [attributes["href"] for tag, attributes in Page(page).tags if tag == "a"]
@@ -144,7 +146,7 @@ def test_methods_that_the_paper_does_not_have_are_ours(stored):
 def test_claims_have_a_verdict_each_and_the_rule_is_on_the_page(complete):
     lines = Page(render_page(complete, STANDARD), "claims").lines
     verdicts = [line[1].removeprefix("<b>") for line in lines if len(line) == 7][1:]
-    assert len(verdicts) == len(TABLES) + 2
+    assert len(verdicts) == len(TABLES) + 2 + 2  # figures have two each, and there are tables 4 and 5
     assert set(verdicts) <= {"held", "in part", "not held"}
     assert [line[0] for line in lines if len(line) == 2] == list(RULES)
 

@@ -8,7 +8,8 @@ from statistics import fmean, stdev
 
 from stablemiss.experiments.array_tables import ArrayColumn, ArrayTable, Setting
 from stablemiss.experiments.budgets import Budget
-from stablemiss.experiments.published import read_published
+from stablemiss.experiments.comparison import Pair, pair_of
+from stablemiss.experiments.published import read_published_rmse
 from stablemiss.experiments.tables import PAPER_METHODS
 from stablemiss.results import Record
 
@@ -42,11 +43,44 @@ class ArrayComparison:
     columns: tuple[ArrayColumn, ...]
     lines: tuple[ArrayLine, ...]
     n_instances: int  # instances that are run at the budget
+    # (method, column) → instance → RMSE, without methods that were trained as tested
+    rmse: Mapping[tuple[str, ArrayColumn], Mapping[int, float]]
     failures: tuple[Record, ...]
 
     @property
     def is_empty(self) -> bool:
         return not self.failures and not any(any(line.cells) for line in self.lines)
+
+    @property
+    def shifted(self) -> list[int]:
+        """Numbers of the columns whose test rows have other missingness than the training rows."""
+        return [i for i, column in enumerate(self.columns) if column.is_shifted]
+
+    @property
+    def instances(self) -> tuple[tuple[int, ...], ...]:
+        """Instances on which all eight methods of the paper were run, for each column."""
+        by_column = [[self.rmse[label, column] for label in PAPER_METHODS] for column in self.columns]
+        return tuple(tuple(sorted(set.intersection(*map(set, errors)))) for errors in by_column)
+
+    @property
+    def n_planned(self) -> int:
+        """Number of results that the table needs: one per method, column and instance."""
+        planned = [self._is_planned(line, column) for line in self.lines for column in self.columns]
+        return sum(planned) * self.n_instances
+
+    @property
+    def n_results(self) -> int:
+        """Number of these results that there are."""
+        return sum(cell.n for line in self.lines for cell in line.cells if cell is not None)
+
+    def column(self, number: int) -> dict[str, ArrayCell]:
+        """Label → cell of one column, without the methods that were not run."""
+        cells = {line.label: line.cells[number] for line in self.lines if not line.is_retrained}
+        return {label: cell for label, cell in cells.items() if cell is not None}
+
+    def pair(self, subject: str, label: str, numbers: Iterable[int]) -> Pair | None:
+        """A subject compared with another method over some columns; None if no fit can be compared."""
+        return pair_of(subject, label, self.rmse, [self.columns[number] for number in numbers])
 
     @property
     def n_missing(self) -> int:
@@ -107,7 +141,18 @@ def compare_arrays(table: ArrayTable, records: Iterable[Record], budget: Budget)
     ]
     failures = tuple(record for record in kept if record.failure is not None)
     marked = _mark(lines, len(columns))
-    return ArrayComparison(table, columns, (*marked, *retrained), len(budget.instances(table)), failures)
+    return ArrayComparison(
+        table=table,
+        columns=columns,
+        lines=(*marked, *retrained),
+        n_instances=len(budget.instances(table)),
+        rmse={
+            (label, column): errors.get((label, column.train, column.test), {})
+            for label in table.methods
+            for column in columns
+        },
+        failures=failures,
+    )
 
 
 Key = tuple[str, Setting, Setting]
@@ -148,13 +193,7 @@ def _mark(lines: list[ArrayLine], n_columns: int) -> list[ArrayLine]:
 
 
 def _published(table: ArrayTable, columns: Iterable[ArrayColumn]) -> dict[str, tuple[float | None, ...]]:
-    """Label, or "reference" → published RMSE of each column. The paper prints gaps to its reference."""
-    printed = read_published(table.name)
+    """Label, or "reference" → published RMSE of each column."""
+    printed = {} if table.published is None else read_published_rmse(table.published)
     labels = {label for label, _ in printed}
-
-    def rmse(label: str, level: float | None) -> float | None:
-        if level is None or (label, level) not in printed:
-            return None
-        return printed[label, level] + (0.0 if label == "reference" else printed["reference", level])
-
-    return {label: tuple(rmse(label, column.test.level) for column in columns) for label in labels}
+    return {label: tuple(printed.get((label, column.test.level)) for column in columns) for label in labels}

@@ -7,7 +7,7 @@ from typing import Any
 
 from stablemiss.architectures import CNN, Architecture, GraphTemporal
 from stablemiss.estimators import StableMissRegressor
-from stablemiss.experiments.array_tables import BERLIN, MNIST
+from stablemiss.experiments.array_tables import BERLIN, DIDI, MNIST
 from stablemiss.experiments.references.combined import GaussianAndNetwork
 from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian
 from stablemiss.experiments.references.kalman import KalmanEM
@@ -50,6 +50,7 @@ NETWORKS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
 TRAINING: Mapping[str, dict[str, Any]] = {
     MNIST: {"max_epochs": 20, "patience": 2, "learning_rate": 2e-3, "weight_decay": 0.3, "batch_size": 64},
     BERLIN: {"max_epochs": 12, "patience": 2, "learning_rate": 2e-3, "weight_decay": 0.1, "batch_size": 32},
+    DIDI: {"max_epochs": 12, "patience": 2, "learning_rate": 2e-3, "weight_decay": 0.1, "batch_size": 32},
 }
 # Of methods that read flat rows.
 FLAT: Mapping[str, dict[str, Any]] = {

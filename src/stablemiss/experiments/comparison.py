@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import fmean, stdev
+from typing import TypeVar
 
 from scipy.stats import spearmanr, t
 
@@ -20,6 +21,8 @@ from stablemiss.experiments.tables import (
     TableColumn,
 )
 from stablemiss.results import Record
+
+Column = TypeVar("Column")
 
 
 @dataclass(frozen=True)
@@ -111,8 +114,13 @@ class Comparison:
         return self.n_cells - sum(len(self.column(number)) for number in range(len(self.columns)))
 
     @property
+    def n_planned(self) -> int:
+        """Number of results that the table needs: one per method, column and instance."""
+        return self.n_cells * self.n_instances
+
+    @property
     def n_results(self) -> int:
-        """Number of results: one per method, column and instance."""
+        """Number of these results that there are."""
         return sum(len(errors) for errors in self.rmse.values())
 
     @property
@@ -139,26 +147,51 @@ class Comparison:
         return {label: cell for label, cell in cells.items() if cell is not None}
 
     def pair(self, subject: str, label: str, numbers: Iterable[int]) -> Pair | None:
-        """A subject compared with another method over some columns; None if no fit can be compared.
+        """A subject compared with another method over some columns; None if no fit can be compared."""
+        columns = [self.columns[number] for number in numbers]
+        return pair_of(subject, label, self.rmse, columns)
 
-        An instance counts once, with its mean over columns: columns of an instance share fits and rows, so
-        they are not independent. Instances with fewer columns than others are left out, because the mean of
-        some columns is not comparable with that of all.
-        """
-        differences: dict[int, list[float]] = {}
-        for number in numbers:
-            ours, other = (self.rmse.get((one, self.columns[number]), {}) for one in (subject, label))
-            for i in sorted(ours.keys() & other.keys()):
-                differences.setdefault(i, []).append(ours[i] / other[i] - 1)
-        if not differences:
-            return None
-        n_columns = max(map(len, differences.values()))
-        differences = {i: values for i, values in differences.items() if len(values) == n_columns}
-        means = {i: fmean(values) for i, values in differences.items()}
-        every = [value for values in differences.values() for value in values]
-        interval = mean_interval(list(means.values()))
-        n_won = sum(value < 0 for value in every)
-        return Pair(subject, label, fmean(means.values()), interval, n_won, len(every), means)
+
+def pair_of(
+    subject: str,
+    label: str,
+    rmse: Mapping[tuple[str, Column], Mapping[int, float]],
+    columns: Iterable[Column],
+) -> Pair | None:
+    """A subject compared with another method over some columns; None if no fit can be compared.
+
+    An instance counts once, with its mean over columns: columns of an instance share fits and rows, so they
+    are not independent. Instances with fewer columns than others are left out, because the mean of some
+    columns is not comparable with that of all.
+
+    Parameters
+    ----------
+    subject, label : str
+        The two methods.
+    rmse : mapping
+        (method, column) → instance → RMSE.
+    columns : iterable
+        Columns to compare over.
+
+    Examples
+    --------
+    >>> pair_of("a", "b", {("a", 1): {0: 3.0}, ("b", 1): {0: 2.0}}, [1]).mean
+    0.5
+    """
+    differences: dict[int, list[float]] = {}
+    for column in columns:
+        ours, other = (rmse.get((one, column), {}) for one in (subject, label))
+        for i in sorted(ours.keys() & other.keys()):
+            differences.setdefault(i, []).append(ours[i] / other[i] - 1)
+    if not differences:
+        return None
+    n_columns = max(map(len, differences.values()))
+    differences = {i: values for i, values in differences.items() if len(values) == n_columns}
+    means = {i: fmean(values) for i, values in differences.items()}
+    every = [value for values in differences.values() for value in values]
+    interval = mean_interval(list(means.values()))
+    n_won = sum(value < 0 for value in every)
+    return Pair(subject, label, fmean(means.values()), interval, n_won, len(every), means)
 
 
 def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Comparison:

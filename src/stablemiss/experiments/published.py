@@ -32,13 +32,40 @@ def read_published(name: str) -> dict[tuple[str, float], float]:
     >>> read_published("table1")["stablemiss", 0.5]
     282.75
     """
+    return {(label, level): value for (label, level, _), value in _read(name).items() if level is not None}
+
+
+def read_published_rmse(name: str) -> dict[tuple[str, float | None], float]:
+    """Published RMSEs of a table: (our label or "reference", missing level, None if natural) → RMSE.
+
+    Examples
+    --------
+    >>> read_published_rmse("table5")["stablemiss", None]
+    11.84
+    >>> round(read_published_rmse("table4")["stablemiss", 0.1], 2)
+    31.6
+    """
+    printed = _read(name)
+    base = {level: value for (label, level, _), value in printed.items() if label == "reference"}
+    return {
+        (label, level): value + (base[level] if quantity == "gap" else 0.0)
+        for (label, level, quantity), value in printed.items()
+    }
+
+
+def _read(name: str) -> dict[tuple[str, float | None, str], float]:
+    """(our label or "reference", missing level, "gap" or "rmse") → number."""
     path = next((folder / f"{name}.csv" for folder in FOLDERS if folder.is_dir()), None)
     if path is None or not path.exists():
         return {}
     labels = {printed: label for label, printed in NAMES.items()} | dict.fromkeys(REFERENCES, "reference")
     with path.open(newline="") as file:
         return {
-            (labels[line["method"]], int(line["missing_level"]) / 100): float(line["value"])
+            (labels[line["method"]], _level(line["missing_level"]), line["quantity"]): float(line["value"])
             for line in csv.DictReader(file)
-            if line["missing_level"].isdigit()
         }
+
+
+def _level(text: str) -> float | None:
+    """Missing rate from a percentage; None if missingness is natural."""
+    return int(text) / 100 if text.isdigit() else None

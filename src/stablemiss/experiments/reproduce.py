@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from stablemiss.datasets import load_house_sales
-from stablemiss.experiments.array_problem import berlin, mnist
-from stablemiss.experiments.array_tables import ARRAY_TABLES, BERLIN, MNIST
+from stablemiss.experiments.array_tables import ARRAY_TABLES, BERLIN, DIDI, MNIST
 from stablemiss.experiments.budgets import BUDGETS, LABELS, Budget, demo_budget
 from stablemiss.experiments.execute import execute
+from stablemiss.experiments.image_problem import mnist
 from stablemiss.experiments.runs import Run, plan_array_runs, plan_runs
+from stablemiss.experiments.sensor_problem import sensor_network
 from stablemiss.experiments.tables import TABLES, PaperTable
 from stablemiss.experiments.workers import Workers
 from stablemiss.progress import NullProgress, Progress
@@ -18,7 +20,11 @@ from stablemiss.results import Record, Store
 
 ALL = "all"
 # Data set → function that reads it, and raises an error that says how to get it.
-LOADERS: dict[str, Callable[[], Any]] = {"house_sales": load_house_sales, MNIST: mnist, BERLIN: berlin}
+LOADERS: dict[str, Callable[[], Any]] = {
+    "house_sales": load_house_sales,
+    MNIST: mnist,
+    **{name: partial(sensor_network, name) for name in (BERLIN, DIDI)},
+}
 ARRAY_LABELS = [label for table in ARRAY_TABLES.values() for label in table.methods]
 
 
@@ -153,4 +159,6 @@ def _to_names(names: Sequence[str]) -> list[str]:
     for name in names:
         if name not in (*TABLES, *ARRAY_TABLES, ALL):
             raise ValueError(f"Tables and figures to reproduce are {choices}; got {name!r}.")
-    return [*TABLES, *ARRAY_TABLES] if ALL in names else list(dict.fromkeys(names))
+    if ALL in names:
+        return [*TABLES, *(name for name, table in ARRAY_TABLES.items() if table.is_public)]
+    return list(dict.fromkeys(names))

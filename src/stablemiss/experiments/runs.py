@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from stablemiss.evaluation import TestSetting
 from stablemiss.experiments.array_methods import REFERENCES, array_settings
-from stablemiss.experiments.array_problem import draw_image_problem, draw_sensor_problem
-from stablemiss.experiments.array_tables import ARRAY_DATASETS, ARRAY_TABLES, BERLIN, MNIST
+from stablemiss.experiments.array_tables import ARRAY_DATASETS, ARRAY_TABLES, MNIST
 from stablemiss.experiments.budgets import LABELS, Budget, settings_of
+from stablemiss.experiments.image_problem import draw_image_problem
 from stablemiss.experiments.problem import POPULATIONS, Problem, draw_problem
+from stablemiss.experiments.sensor_problem import draw_sensor_problem
 from stablemiss.experiments.tables import CONSTANT, LINEAR, OPTIMAL, TABLES, PaperTable
 from stablemiss.methods import METHODS
 from stablemiss.results import Record
@@ -58,7 +59,7 @@ class Run:
         """Training and test rows."""
         if self.dataset == MNIST:
             return draw_image_problem(self)
-        return draw_sensor_problem(self) if self.dataset == BERLIN else draw_problem(self)
+        return draw_sensor_problem(self) if self.is_array else draw_problem(self)
 
     def method(self) -> Any:
         """The method, or the reference estimator; None for the exact predictors of a population.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from stablemiss.experiments.array_comparison import ArrayComparison
 from stablemiss.experiments.comparison import Comparison, Pair
 from stablemiss.experiments.tables import ABLATION, PAPER_METHODS, WEIGHTED_ABLATION
+from stablemiss.report.text import place_of
 
 SUBJECT, UNWEIGHTED = "stablemiss", "stablemiss_unweighted"
 HELD, IN_PART, NOT_HELD, UNDECIDED = "held", "in part", "not held", "not enough records"
@@ -61,17 +63,24 @@ class Claim:
     largest_change: float | None = None  # of the RMSE due to weights, in any column; for figure 3 only
 
 
-def judge_claims(comparisons: Iterable[Comparison]) -> list[Claim]:
+def judge_claims(comparisons: Iterable[Comparison], arrays: Iterable[ArrayComparison] = ()) -> list[Claim]:
     """One claim for each table, and two for each figure: with the paper's form of the weights, and with ours.
 
-    Examples
-    --------
-    >>> from stablemiss.experiments.budgets import BUDGETS
-    >>> from stablemiss.experiments.comparison import compare
-    >>> from stablemiss.experiments.tables import TABLES
-    >>> [claim] = judge_claims([compare(TABLES["table1"], [], BUDGETS["quick"])])
-    >>> claim.verdict
-    'not enough records'
+        Parameters
+        ----------
+        comparisons : iterable of Comparison
+        arrays : iterable of ArrayComparison, default=()
+            Tables of images and sensor networks.
+
+        Examples
+        --------
+        >>> from stablemiss.experiments.budgets import BUDGETS
+        >>> from stablemiss.experiments.array_comparison import ArrayComparison
+    from stablemiss.experiments.comparison import compare
+        >>> from stablemiss.experiments.tables import TABLES
+        >>> [claim] = judge_claims([compare(TABLES["table1"], [], BUDGETS["quick"])])
+        >>> claim.verdict
+        'not enough records'
     """
     claims = []
     for comparison in comparisons:
@@ -79,11 +88,15 @@ def judge_claims(comparisons: Iterable[Comparison]) -> list[Claim]:
             claims.append(_judge_figure(comparison, ABLATION, ""))
             claims.append(_judge_figure(comparison, (*WEIGHTED_ABLATION, UNWEIGHTED), OUR_FORM))
         elif comparison.table.claim:
-            claims.append(_judge_table(comparison))
-    return claims
+            published = published_lead(comparison, SUBJECT, PAPER_METHODS)
+            claims.append(_judge_table(comparison, published))
+    claims += [_judge_table(comparison, published_array_lead(comparison)) for comparison in arrays]
+    return sorted(claims, key=lambda claim: place_of(claim.name))
 
 
-def measured_lead(comparison: Comparison, subject: str, labels: Sequence[str]) -> Lead | None:
+def measured_lead(
+    comparison: Comparison | ArrayComparison, subject: str, labels: Sequence[str]
+) -> Lead | None:
     """The lead of a subject over the others of some labels; None unless all of them were run."""
     columns = [comparison.column(number) for number in comparison.shifted]
     pairs = [
@@ -94,18 +107,34 @@ def measured_lead(comparison: Comparison, subject: str, labels: Sequence[str]) -
     if not columns or any(label not in column for column in columns for label in labels):
         return None
     best = max(pairs, key=lambda pair: pair.mean)
-    n_first = sum(column[subject].gap == min(column[label].gap for label in labels) for column in columns)
+    n_first = sum(column[subject].rmse == min(column[label].rmse for label in labels) for column in columns)
     return Lead(n_first, len(columns), best.label, best.mean, best.interval)
 
 
 def published_lead(comparison: Comparison, subject: str, labels: Sequence[str]) -> Lead | None:
     """The same with the published numbers, which are those of a single draw."""
     columns = [comparison.published_column(number) for number in comparison.shifted]
-    errors = [
+    return _lead(
         # The published RMSE, divided by that of the reference.
-        {label: 1 + cell.relative_gap for label, cell in column.items() if cell.relative_gap is not None}
-        for column in columns
-    ]
+        [
+            {label: 1 + cell.relative_gap for label, cell in column.items() if cell.relative_gap is not None}
+            for column in columns
+        ],
+        subject,
+        labels,
+    )
+
+
+def published_array_lead(comparison: ArrayComparison) -> Lead | None:
+    """The same for a table of images or sensor networks."""
+    lines = {line.label: line.published for line in comparison.lines if not line.is_retrained}
+    columns = [{label: rmse[number] for label, rmse in lines.items()} for number in comparison.shifted]
+    known = [{label: rmse for label, rmse in column.items() if rmse is not None} for column in columns]
+    return _lead(known, SUBJECT, PAPER_METHODS)
+
+
+def _lead(errors: Sequence[Mapping[str, float]], subject: str, labels: Sequence[str]) -> Lead | None:
+    """The lead of a subject, from the error of each label in each column; None unless all are there."""
     if not errors or any(label not in column for column in errors for label in labels):
         return None
     means = {
@@ -115,10 +144,10 @@ def published_lead(comparison: Comparison, subject: str, labels: Sequence[str]) 
     }
     best = max(means, key=lambda label: means[label])
     n_first = sum(column[subject] == min(column[label] for label in labels) for column in errors)
-    return Lead(n_first, len(columns), best, means[best])
+    return Lead(n_first, len(errors), best, means[best])
 
 
-def _judge_table(comparison: Comparison) -> Claim:
+def _judge_table(comparison: Comparison | ArrayComparison, published: Lead | None) -> Claim:
     measured = measured_lead(comparison, SUBJECT, PAPER_METHODS)
     if measured is None or not _has_enough_instances(comparison):
         verdict = UNDECIDED
@@ -128,11 +157,10 @@ def _judge_table(comparison: Comparison) -> Claim:
         is_level = measured.interval is not None and measured.interval[0] <= 0
         is_often_first = 2 * measured.n_first >= measured.n
         verdict = IN_PART if is_often_first or measured.mean <= 0 or is_level else NOT_HELD
-    published = published_lead(comparison, SUBJECT, PAPER_METHODS)
     return Claim(comparison.table.name, comparison.table.claim, "", measured, published, verdict)
 
 
-def _has_enough_instances(comparison: Comparison) -> bool:
+def _has_enough_instances(comparison: Comparison | ArrayComparison) -> bool:
     """Whether all methods were run on at least three instances, or on all if fewer are planned."""
     needed = min(MIN_INSTANCES, comparison.n_instances)
     return all(len(comparison.instances[number]) >= needed for number in comparison.shifted)

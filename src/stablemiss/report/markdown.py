@@ -107,8 +107,10 @@ def reproduction_markdown(summary: Summary) -> str:
             "## Every table",
             "RMSE minus the reference's RMSE, mean over instances; in brackets as published. \\*: tested as "
             "trained; †: worse than predicting the mean.",
-            *map(_comparison, summary.comparisons),
-            *map(_array_comparison, summary.arrays),
+            *(
+                _array_comparison(one) if isinstance(one, ArrayComparison) else _comparison(one)
+                for one in summary.in_order
+            ),
             *_row_weights(summary),
             *_long_trainings(summary),
             "## What was run",

@@ -16,7 +16,7 @@ from stablemiss.experiments.tables import PAPER_METHODS, TABLES, PaperTable
 from stablemiss.missingness import LEVELS
 from stablemiss.report.claims import SUBJECT, Claim, judge_claims
 from stablemiss.report.long_training import LongTraining, long_trainings
-from stablemiss.report.text import percent, table_title, title_of
+from stablemiss.report.text import percent, place_of, table_title, title_of
 from stablemiss.report.weights import RowWeights, row_weights
 from stablemiss.results import Record
 
@@ -76,6 +76,11 @@ class Summary:
         """The comparisons that are not figures."""
         return [comparison for comparison in self.comparisons if not comparison.table.is_figure]
 
+    @property
+    def in_order(self) -> list[Comparison | ArrayComparison]:
+        """All tables by their numbers, then all figures."""
+        return sorted([*self.comparisons, *self.arrays], key=lambda one: place_of(one.table.name))
+
     def overview_lines(self, from_paper: bool) -> list[tuple[str, list[RelativeGap | None]]]:
         """Label and relative gaps (one per table) of each method of the paper, or of each added method."""
         names = [comparison.table.name for comparison in self.tables]
@@ -115,18 +120,22 @@ def summarise(
         )
     comparisons = [compare(table, records, budget) for table in tables]
     is_demo = not any(table.name in TABLES for table in tables)
-    arrays = [] if is_demo else [compare_arrays(table, records, budget) for table in ARRAY_TABLES.values()]
+    array_tables = [] if is_demo else list(ARRAY_TABLES.values())
+    arrays = [compare_arrays(table, records, budget) for table in array_tables]
+    # Data that are not public are shown if there are results.
+    arrays = [each for each in arrays if each.table.is_public or not each.is_empty]
+    every: list[Comparison | ArrayComparison] = [*comparisons, *arrays]
     shown = [each for each in comparisons if each.failures or any(any(line.cells) for line in each.lines)]
     without_figures = [each for each in shown if not each.table.is_figure]
     return Summary(
         comparisons=tuple(shown),
         overview=_overview(without_figures),
-        claims=tuple(judge_claims(comparisons)),
+        claims=tuple(judge_claims(comparisons, arrays)),
         head_to_head=tuple(_head_to_head(without_figures)),
         weights={one.table.name: row_weights(one.table, records, budget) for one in shown},
         long_trainings=tuple(long_trainings(records, budget, as_published, tables)),
-        n_results=sum(one.n_results for one in comparisons),
-        n_planned=sum(one.n_cells * one.n_instances for one in comparisons),
+        n_results=sum(one.n_results for one in every),
+        n_planned=sum(one.n_planned for one in every),
         arrays=tuple(each for each in arrays if not each.is_empty),
         settings=(*_settings(records, budget), *_not_run(comparisons, arrays)),
         timings=tuple(_timings(records)),

@@ -105,9 +105,17 @@ def array_instances_text(comparison: ArrayComparison) -> str:
 
 
 def table_title(name: str) -> str:
-    """Display name of a table or figure, such as "Table 11"."""
+    """Display name of a table or figure, such as "Table 11" or "Table 5 (didi)"."""
+    name, _, data = name.partition("_")
     word = name.rstrip("0123456789")
-    return f"{word.capitalize()} {name[len(word) :]}".strip()
+    title = f"{word.capitalize()} {name[len(word) :]}".strip()
+    return f"{title} ({data})" if data else title
+
+
+def place_of(name: str) -> tuple[bool, int]:
+    """Key to sort the names of tables and figures by: tables by their numbers, then figures."""
+    numbers = "".join(letter for letter in name if letter.isdigit())
+    return name.startswith("figure"), int(numbers or 0)
 
 
 def reference_title(comparison: Comparison) -> str:
