@@ -1,5 +1,6 @@
 """Simple, strong models with which methods for images and sensor networks are compared."""
 
+from stablemiss.experiments.references.combined import GaussianAndNetwork
 from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian
 from stablemiss.experiments.references.kalman import KalmanEM
 from stablemiss.experiments.references.sensors import (
@@ -14,6 +15,7 @@ __all__ = [
     "BoostingOnLags",
     "DecayedLastValue",
     "FactorAnalysisEM",
+    "GaussianAndNetwork",
     "HourOfWeek",
     "KalmanEM",
     "LabelGaussian",
