@@ -174,3 +174,20 @@ def test_the_effective_share_belongs_to_the_weights_of_the_training_rows(method)
 
 def test_without_weights_there_is_no_effective_share():
     assert fit(StableMiss(**QUICK), *draw(0)).effective_share is None
+
+
+def test_one_cycle_runs_all_epochs_and_ends_with_small_steps():
+    """Pure noise: adaptive training stops early; one cycle does not, and its last epochs change little."""
+    values, mask, _ = draw(0)
+    y = to_rng(1).normal(size=len(values))
+    losses = {
+        schedule: fit(
+            StableMiss(max_epochs=40, patience=1, learning_rate=0.02, schedule=schedule), values, mask, y
+        )
+        .history[0]
+        .losses
+        for schedule in ("adaptive", "one_cycle")
+    }
+    assert len(losses["adaptive"]) < 40 == len(losses["one_cycle"])
+    changes = np.abs(np.diff([loss for (loss,) in losses["one_cycle"]]))
+    assert changes[-3:].max() < 0.2 * changes.max()

@@ -123,6 +123,7 @@ METHOD_PARAMETERS = {
         "alpha": [None, 1],
         "max_columns": [1],
         "patience": PATIENCE,
+        "schedule": ["cosine"],
     },
     "stablemiss": {
         **HYPERNETWORK,
@@ -131,6 +132,7 @@ METHOD_PARAMETERS = {
         "strength": [None, -1],
         "gamma": ["a", -1, [], (), {}, {0.1: 1.0}],
         "mask_augmentation": [None, 2, "yes"],
+        "schedule": [None, "cosine"],
     },
     "stablemiss_plus": {"strength": ["a", -1], "n_directions": [0, 2.5], "patience": PATIENCE},
     "column_net": {

@@ -59,7 +59,7 @@ def test_all_networks_share_g_and_its_training():
         labels = [label for label in table.methods if label in NETWORKS]
         networks = [array_settings(label, table.dataset, is_brief=False)[1] for label in labels]
         assert len(networks) >= 8
-        for key in ("max_epochs", "patience", "batch_size", "learning_rate", "weight_decay"):
+        for key in ("max_epochs", "schedule", "learning_rate", "weight_decay"):
             assert len({network[key] for network in networks}) == 1
         assert len({network["architecture"].channels for network in networks}) == 1
 

@@ -17,13 +17,23 @@ from torch import Tensor, nn
 from stablemiss.architectures import Architecture, check_architecture
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import (
+    SCHEDULES,
     NetworkPredictor,
+    Schedule,
     cells_per_row,
     train_and_validation_rows,
     train_network,
 )
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_bool, check_integer, check_number, check_widths
+from stablemiss.checks import (
+    MAX_LAYERS,
+    MAX_WIDTH,
+    check_bool,
+    check_choice,
+    check_integer,
+    check_number,
+    check_widths,
+)
 from stablemiss.data import MaskedData
 from stablemiss.decorrelation import Weighting
 from stablemiss.missingness import MaskAugmentation
@@ -93,8 +103,9 @@ class HypernetworkMethod(Method):
     """
 
     predictor_class: ClassVar[type[Predictor]] = HypernetworkPredictor
-    # A parameter of StableMiss.
+    # Parameters of StableMiss.
     mask_augmentation: bool = False
+    schedule: Schedule = "adaptive"
     # PAPER: 1 to 3 layers of 128 to 4096 units.
     # DEVIATION: at most 1024 units in φ and 512 in g, because φ overfits with more; 0 hidden layers and 32
     # units of φ are included, because small tables need smaller networks.
@@ -242,3 +253,4 @@ class HypernetworkMethod(Method):
         check_number(self, learning_rate="(0, 1]", weight_decay="[0, inf)")
         check_widths(self, "g_hidden")
         check_bool(self, "mask_augmentation")
+        check_choice(self, schedule=SCHEDULES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, get_args
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from stablemiss.training import (
     Stage,
     Step,
     mean_loss,
+    one_cycle,
     run_stages,
 )
 
@@ -155,6 +156,10 @@ def operations_per_row(network: nn.Module) -> int:
     return getattr(network, "operations_per_row", n_parameters)
 
 
+Schedule = Literal["adaptive", "one_cycle"]
+SCHEDULES = get_args(Schedule)
+
+
 class NetworkMethod(Protocol):
     """A method with the training parameters that `train_network` reads."""
 
@@ -185,6 +190,7 @@ def train_network(
     ----------
     method : NetworkMethod
         Its `batch_size`, `max_epochs` and `patience` are used; a patience of None turns early stopping off.
+        If it has a `schedule`, "one_cycle" changes the learning rate over all epochs without early stopping.
     network : nn.Module
         Maps values and mask to outputs.
     steps : sequence of Step
@@ -208,6 +214,7 @@ def train_network(
     def row_loss(chunk: Rows) -> Tensor:
         return task.row_loss(network(chunk.values, chunk.mask), chunk.target, chunk.target_mask)
 
+    is_one_cycle = getattr(method, "schedule", "adaptive") == "one_cycle"
     batch_size = min(method.batch_size, max(MIN_BATCH_SIZE, len(rows) // MIN_BATCHES))
     stage = Stage(
         name=method.name,
@@ -217,7 +224,8 @@ def train_network(
         score=lambda: mean_loss(row_loss, validation, rows_at_once(network)),
         batch_size=batch_size,
         max_epochs=method.max_epochs,
-        patience=method.patience,
+        patience=None if is_one_cycle else method.patience,
+        schedule=one_cycle if is_one_cycle else None,
         lr_reductions=LR_REDUCTIONS,
         min_batches=MIN_BATCHES,
         n_threads=1 if batch_size * operations_per_row(network) < MIN_OPS_FOR_THREADS else None,

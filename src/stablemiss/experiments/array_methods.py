@@ -19,7 +19,8 @@ from stablemiss.experiments.references.sensors import (
     RidgeOnLags,
 )
 
-PAPER_WEIGHTS: dict[str, Any] = {"decorrelate": "full", "form": "paper", "gamma": (0.1, 1.0, 10.0)}
+# DEVIATION: one γ, in the middle of the paper's list, because each takes a training.
+PAPER_WEIGHTS: dict[str, Any] = {"decorrelate": "full", "form": "paper", "gamma": 1.0}
 # Estimators that are not methods: label → class.
 REFERENCES: Mapping[str, Callable[..., Any]] = {
     "label_gaussian": LabelGaussian,
@@ -36,7 +37,8 @@ REFERENCES: Mapping[str, Callable[..., Any]] = {
 }
 # Networks that share g, the network of each data set: label → method, `generate`, other parameters.
 NETWORKS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
-    "stablenet": ("stablenet", "none", {}),
+    # Its weights are those of the rows of a batch, so that it needs larger batches.
+    "stablenet": ("stablenet", "none", {"batch_size": 64}),
     "stablemiss": ("stablemiss", "global", PAPER_WEIGHTS),
     "stablemiss_unweighted": ("stablemiss", "global", {}),
     "stablemiss_local": ("stablemiss", "local", {}),
@@ -46,11 +48,25 @@ NETWORKS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "mask_input_augmented": ("stablemiss", "input", {"mask_augmentation": True}),
     "partial_convolution": ("stablemiss", "partial", {}),
 }
-# Training of all networks of a data set. They were compared once, on validation rows of other seeds.
+# Training of all networks of a data set, chosen on held-out training images and weeks: with one cycle of the
+# learning rate and small batches, errors after the same number of epochs were 1 to 9% lower.
+_SENSORS = {
+    "max_epochs": 8,
+    "schedule": "one_cycle",
+    "learning_rate": 3e-3,
+    "weight_decay": 0.3,
+    "batch_size": 8,
+}
 TRAINING: Mapping[str, dict[str, Any]] = {
-    MNIST: {"max_epochs": 20, "patience": 2, "learning_rate": 2e-3, "weight_decay": 0.3, "batch_size": 64},
-    BERLIN: {"max_epochs": 12, "patience": 2, "learning_rate": 2e-3, "weight_decay": 0.1, "batch_size": 32},
-    DIDI: {"max_epochs": 12, "patience": 2, "learning_rate": 2e-3, "weight_decay": 0.1, "batch_size": 32},
+    MNIST: {
+        "max_epochs": 10,
+        "schedule": "one_cycle",
+        "learning_rate": 5e-3,
+        "weight_decay": 0.1,
+        "batch_size": 8,
+    },
+    BERLIN: _SENSORS,
+    DIDI: _SENSORS,
 }
 # Of methods that read flat rows.
 FLAT: Mapping[str, dict[str, Any]] = {
@@ -84,7 +100,7 @@ def array_settings(label: str, dataset: str, is_brief: bool) -> tuple[str, dict[
     --------
     >>> name, settings = array_settings("mask_input", "mnist", is_brief=False)
     >>> name, settings["architecture"].generate, settings["max_epochs"]
-    ('stablemiss', 'input', 20)
+    ('stablemiss', 'input', 10)
     """
     if label == "gaussian_and_local":
         name, settings = array_settings("stablemiss_local", dataset, is_brief)

@@ -29,7 +29,9 @@ from torch import Tensor, nn
 from stablemiss.architectures import Architecture, check_architecture
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import (
+    SCHEDULES,
     NetworkPredictor,
+    Schedule,
     cells_per_row,
     train_and_validation_rows,
     train_network,
@@ -191,6 +193,9 @@ class StableNet(Method):
         off: all epochs are run, and the network of the last one is kept.
     device : str, default="auto"
         "cpu", "cuda" or "auto" (a GPU if there is one), for training.
+    schedule : {"adaptive", "one_cycle"}, default="adaptive"
+        As in `StableMiss`: "one_cycle" raises the learning rate and lowers it to zero over all `max_epochs`,
+        without early stopping.
 
     See Also
     --------
@@ -238,6 +243,7 @@ class StableNet(Method):
         max_epochs: int = 100,
         patience: int | None = 8,
         device: str = "auto",
+        schedule: Schedule = "adaptive",
     ):
         self.hidden = hidden
         self.use_mask = use_mask
@@ -256,6 +262,7 @@ class StableNet(Method):
         self.max_epochs = max_epochs
         self.patience = patience
         self.device = device
+        self.schedule = schedule
 
     def check_shapes(self, shape: tuple[int, ...], output_shape: tuple[int, ...]) -> None:
         self._check()
@@ -344,7 +351,7 @@ class StableNet(Method):
                     'stablemiss.architectures with generate="none" or "input", such as '
                     f'CNN(generate="none"); got {shown(self.architecture)}.'
                 )
-        check_choice(self, memory=("queue", "blend"))
+        check_choice(self, memory=("queue", "blend"), schedule=SCHEDULES)
         check_integer(self, q=(1, 1000), inner_steps=0, n_memory=0, max_columns=2)
         check_integer(self, batch_size=1, max_epochs=1)
         check_integer(self, patience=1, unless=None)
