@@ -8,15 +8,19 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
 
+from stablemiss import StableMissRegressor
+from stablemiss.architectures import CNN, GraphTemporal
 from stablemiss.datasets import Graph
 from stablemiss.experiments.references import (
     BoostingOnLags,
     DecayedLastValue,
     FactorAnalysisEM,
+    GaussianAndNetwork,
     HourOfWeek,
     KalmanEM,
     LabelGaussian,
     LastValue,
+    NetworkAndRidge,
     RidgeOnLags,
     images,
     sensors,
@@ -505,3 +509,33 @@ def test_a_graph_of_other_nodes_is_refused(model_class, windows):
     for graph in (Graph.none(4), [(0, 1)]):
         with pytest.raises(ValueError, match="Graph of the 3 nodes"):
             model_class(graph=graph).fit(*windows)
+
+
+def small_network(architecture):
+    return StableMissRegressor(architecture, max_epochs=2, random_state=0, on_unseen_missing="ignore")
+
+
+def test_the_network_beside_a_gaussian_learns_what_it_leaves():
+    """A blob at a random place is not Gaussian, so that the Gaussian alone leaves something."""
+    rng = np.random.default_rng(0)
+    row, column = np.meshgrid(np.arange(8), np.arange(8), indexing="ij")
+    y, x = rng.uniform(1, 7, size=(2, 400, 1, 1))
+    blobs = np.exp(-((row - y) ** 2 + (column - x) ** 2) / 4)
+    incomplete, train, test = hide(blobs, 0.7, rng), slice(0, 300), slice(300, None)
+    network = small_network(CNN((8, 8, 8), generate="local"))
+    network.set_params(
+        max_epochs=15, schedule="one_cycle", learning_rate=1e-2, weight_decay=0.1, batch_size=16
+    )
+    both = GaussianAndNetwork(network).fit(incomplete[train], blobs[train])
+    left = blobs[test] - both.gaussian_.predict(incomplete[test])
+    assert np.square(blobs[test] - both.predict(incomplete[test])).mean() < 0.85 * np.square(left).mean()
+
+
+def test_network_and_ridge_predict_their_mean(windows):
+    history, future = windows
+    network = small_network(GraphTemporal(channels=4, heads=2, generate="local"))
+    both = NetworkAndRidge(network).fit(history, future)
+    ridge = RidgeOnLags().fit(history, future).predict(history)
+    np.testing.assert_allclose(2 * both.predict(history) - ridge, both.network_.predict(history), atol=1e-8)
+    assert both.network is network
+    assert not hasattr(network, "predictor_")

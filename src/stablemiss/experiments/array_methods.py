@@ -8,7 +8,7 @@ from typing import Any
 from stablemiss.architectures import CNN, Architecture, GraphTemporal
 from stablemiss.estimators import StableMissRegressor
 from stablemiss.experiments.array_tables import BERLIN, DIDI, MNIST
-from stablemiss.experiments.references.combined import GaussianAndNetwork
+from stablemiss.experiments.references.combined import GaussianAndNetwork, NetworkAndRidge
 from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian
 from stablemiss.experiments.references.kalman import KalmanEM
 from stablemiss.experiments.references.sensors import (
@@ -25,6 +25,7 @@ PAPER_WEIGHTS: dict[str, Any] = {"decorrelate": "full", "form": "paper", "gamma"
 REFERENCES: Mapping[str, Callable[..., Any]] = {
     "label_gaussian": LabelGaussian,
     "gaussian_and_local": GaussianAndNetwork,
+    "local_and_ridge": NetworkAndRidge,
     "factor_analysis": FactorAnalysisEM,
     "hour_of_week": HourOfWeek,
     "last_value": LastValue,
@@ -102,7 +103,7 @@ def array_settings(label: str, dataset: str, is_brief: bool) -> tuple[str, dict[
     >>> name, settings["architecture"].generate, settings["max_epochs"]
     ('stablemiss', 'input', 10)
     """
-    if label == "gaussian_and_local":
+    if label in ("gaussian_and_local", "local_and_ridge"):
         name, settings = array_settings("stablemiss_local", dataset, is_brief)
         return label, {"network": StableMissRegressor(**settings, on_unseen_missing="ignore")}
     if label in REFERENCES:

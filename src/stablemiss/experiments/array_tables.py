@@ -98,6 +98,7 @@ _SENSOR_METHODS = (
     "boosting_on_lags_masked",
     "boosting_on_lags_pooled",
     "kalman",
+    "local_and_ridge",
     *PAPER_METHODS,
     "stablemiss_unweighted",
     "stablemiss_local",

@@ -106,10 +106,11 @@ def _with_graph(method: Any, graph: Graph | None) -> Any:
     """The method with the graph of the sensors, if it uses one."""
     if graph is None:
         return method
-    architecture = getattr(method, "architecture", None)
-    if isinstance(architecture, GraphTemporal):
-        return method.set_params(architecture=replace(architecture, graph=graph))
-    return method.set_params(graph=graph) if "graph" in method.get_params(deep=False) else method
+    parameters = method.get_params()
+    for name in ("architecture", "network__architecture"):
+        if isinstance(architecture := parameters.get(name), GraphTemporal):
+            return method.set_params(**{name: replace(architecture, graph=graph)})
+    return method.set_params(graph=graph) if "graph" in parameters else method
 
 
 def _model(run: Run, method: Any, problem: Problem) -> tuple[Any, dict[str, Any]]:

@@ -66,21 +66,20 @@ class Claim:
 def judge_claims(comparisons: Iterable[Comparison], arrays: Iterable[ArrayComparison] = ()) -> list[Claim]:
     """One claim for each table, and two for each figure: with the paper's form of the weights, and with ours.
 
-        Parameters
-        ----------
-        comparisons : iterable of Comparison
-        arrays : iterable of ArrayComparison, default=()
-            Tables of images and sensor networks.
+    Parameters
+    ----------
+    comparisons : iterable of Comparison
+    arrays : iterable of ArrayComparison, default=()
+        Tables of images and sensor networks.
 
-        Examples
-        --------
-        >>> from stablemiss.experiments.budgets import BUDGETS
-        >>> from stablemiss.experiments.array_comparison import ArrayComparison
-    from stablemiss.experiments.comparison import compare
-        >>> from stablemiss.experiments.tables import TABLES
-        >>> [claim] = judge_claims([compare(TABLES["table1"], [], BUDGETS["quick"])])
-        >>> claim.verdict
-        'not enough records'
+    Examples
+    --------
+    >>> from stablemiss.experiments.budgets import BUDGETS
+    >>> from stablemiss.experiments.comparison import compare
+    >>> from stablemiss.experiments.tables import TABLES
+    >>> [claim] = judge_claims([compare(TABLES["table1"], [], BUDGETS["quick"])])
+    >>> claim.verdict
+    'not enough records'
     """
     claims = []
     for comparison in comparisons:

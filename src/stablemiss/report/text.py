@@ -34,6 +34,7 @@ TITLES = {
     "partial_convolution": "partial convolutions",
     "label_gaussian": "Gaussian of the complete images",
     "factor_analysis": "factor analysis by EM",
+    "local_and_ridge": "network with local φ and ridge, mean",
     "gaussian_and_local": "Gaussian and network with local φ",
     "hour_of_week": "mean by hour of the week",
     "last_value": "last value",

@@ -1,6 +1,6 @@
 """Simple, strong models with which methods for images and sensor networks are compared."""
 
-from stablemiss.experiments.references.combined import GaussianAndNetwork
+from stablemiss.experiments.references.combined import GaussianAndNetwork, NetworkAndRidge
 from stablemiss.experiments.references.images import FactorAnalysisEM, LabelGaussian
 from stablemiss.experiments.references.kalman import KalmanEM
 from stablemiss.experiments.references.sensors import (
@@ -20,5 +20,6 @@ __all__ = [
     "KalmanEM",
     "LabelGaussian",
     "LastValue",
+    "NetworkAndRidge",
     "RidgeOnLags",
 ]

@@ -1,4 +1,4 @@
-"""A Gaussian of the complete images, and a network that predicts what it leaves."""
+"""A network together with a simple model: for images and for sensors, more accurate than either alone."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
-from stablemiss.architectures import CNN
+from stablemiss.architectures import CNN, GraphTemporal
 from stablemiss.data import Floats
 from stablemiss.estimators import StableMissRegressor
 from stablemiss.experiments.references.images import LabelGaussian
+from stablemiss.experiments.references.sensors import RidgeOnLags
 
 
 class GaussianAndNetwork(RegressorMixin, BaseEstimator):
@@ -67,6 +68,56 @@ class GaussianAndNetwork(RegressorMixin, BaseEstimator):
         images = np.asarray(X, dtype=np.float64)
         completed = self.gaussian_.predict(images)
         return completed + self.network_.predict(_channels(images, completed))
+
+
+class NetworkAndRidge(RegressorMixin, BaseEstimator):
+    """The mean of the predictions of a network for sensors and of ridge regression on each sensor's history.
+
+    Parameters
+    ----------
+    network : StableMissRegressor, default=None
+        The network. None: StableMissRegressor with ``architecture=GraphTemporal(generate="local")``, which
+        has no graph.
+    alpha : float, default=100.0
+        As in `RidgeOnLags`.
+
+    See Also
+    --------
+    RidgeOnLags : The ridge regression alone.
+
+    Examples
+    --------
+    >>> readings = np.random.default_rng(0).normal(size=(60, 3, 12))
+    >>> network = StableMissRegressor(GraphTemporal(channels=4), max_epochs=1, random_state=0)
+    >>> model = NetworkAndRidge(network).fit(readings[:, :, :8], readings[:, :, 8:])
+    >>> model.predict(readings[:2, :, :8]).shape
+    (2, 3, 4)
+    """
+
+    def __init__(self, network: StableMissRegressor | None = None, alpha: float = 100.0):
+        self.network = network
+        self.alpha = alpha
+
+    def fit(self, X: ArrayLike, Y: ArrayLike, **fit_params: Any) -> Self:
+        """Fit both.
+
+        Parameters
+        ----------
+        X : (n, n_nodes, n_past), or (n, n_nodes + 19, n_past) with the calendar
+            Histories; NaN = missing.
+        Y : (n, n_nodes, n_future)
+            Futures; NaN = missing.
+        **fit_params
+            Passed to `fit` of the network.
+        """
+        network = self.network or StableMissRegressor(GraphTemporal(generate="local"))
+        self.ridge_ = RidgeOnLags(self.alpha).fit(X, Y)
+        self.network_ = clone(network).fit(X, Y, **fit_params)
+        return self
+
+    def predict(self, X: ArrayLike) -> Floats:
+        """Futures, (n, n_nodes, n_future)."""
+        return (self.ridge_.predict(X) + self.network_.predict(X)) / 2
 
 
 def _channels(images: Floats, completed: Floats) -> Floats:
