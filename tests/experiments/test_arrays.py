@@ -5,16 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stablemiss.datasets import SensorWindows
+from stablemiss.datasets import Graph, SensorWindows
 from stablemiss.evaluation import TestSetting
 from stablemiss.experiments.array_comparison import compare_arrays
 from stablemiss.experiments.array_methods import NETWORKS, array_settings
 from stablemiss.experiments.array_tables import ARRAY_TABLES, DISTRICTS_DARK, NO_OUTAGE, SENSORS_DARK
 from stablemiss.experiments.budgets import BUDGETS
-from stablemiss.experiments.execute import execute
+from stablemiss.experiments.execute import execute, with_graph
 from stablemiss.experiments.reproduce import Reproduction
 from stablemiss.experiments.runs import Run, plan_array_runs
-from stablemiss.experiments.sensor_problem import sensor_network
+from stablemiss.experiments.sensor_problem import sensor_network, shown_outage
 from stablemiss.experiments.tables import PAPER_METHODS
 from stablemiss.report.claims import judge_claims
 from stablemiss.report.markdown import reproduction_markdown
@@ -114,10 +114,12 @@ def test_a_run_gives_a_record_that_marks_it_as_done(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("label", ["stablemiss", "stablenet", "mask_input_augmented"])
+@pytest.mark.parametrize("label", ["stablemiss", "stablenet", "mask_input_augmented", "combined"])
 @pytest.mark.parametrize("run", [MNIST, NATURAL], ids=lambda run: run.dataset)
 def test_networks_can_be_run(run, label):
     problem_of(run)
+    if label == "combined":
+        label = {"mnist": "gaussian_and_local", "berlin": "local_and_ridge"}[run.dataset]
     record = execute(replace(run, label=label))
     assert record.failure is None
     constant = execute(run)
@@ -236,3 +238,46 @@ def test_results_of_array_tables_are_counted():
     assert comparison.n_results == 3
     # Two of three columns have a row that was trained as tested.
     assert comparison.n_planned == 3 * len(comparison.table.methods) + 2
+
+
+def test_at_quick_networks_have_few_epochs():
+    for label in ("stablemiss", "stablenet", "stablemiss_local"):
+        assert replace(MNIST, label=label).method().max_epochs == 2
+    assert replace(MNIST, label="gaussian_and_local").method().network.max_epochs == 2
+
+
+def test_the_graph_reaches_every_network():
+    graph = Graph.from_edges("abc", [("a", "b")])
+    for label in ("stablemiss", "local_and_ridge"):
+        parameters = with_graph(replace(NATURAL, label=label).method(), graph).get_params()
+        prefix = "network__" if label == "local_and_ridge" else ""
+        assert parameters[f"{prefix}architecture"].graph is graph
+    assert with_graph(replace(NATURAL, label="ridge_on_lags").method(), graph).graph is graph
+    assert not hasattr(with_graph(replace(NATURAL, label="dwr").method(), graph), "graph")
+
+
+def test_images_and_sensors_are_not_run_at_budgets_of_tables():
+    assert not any(run.is_array for run in Reproduction(["all"], "as_published").runs)
+    with pytest.raises(ValueError, match=r"table4 has no budget paper; choose one of quick, standard"):
+        Reproduction(["table4"], "paper")
+
+
+@pytest.mark.parametrize("step", [1, 4, 12])
+def test_the_curve_through_an_outage_is_that_of_the_readings(step):
+    """Perfect predictions agree with the readings, and the dark hours are those that were hidden."""
+    times = np.arange("2024-01-01", "2024-01-29", dtype="datetime64[h]")
+    values = np.random.default_rng(0).normal(40, 5, size=(len(times), 3))
+    is_dark = np.zeros(values.shape, dtype=bool)
+    is_dark[200:290, 1] = True
+    windows = SensorWindows.of(values, times, 8, 8).with_inputs(np.where(is_dark, np.nan, values))
+    usual = windows.hour_of_week_mean()
+    shown = windows.deseasonalised(usual)[::step]
+    outage = shown_outage(shown, usual, shown.future(), ["a", "b", "c"], step)
+    assert outage.sensor == "b"
+    hours = np.flatnonzero(times == np.datetime64(outage.start))[0] + np.arange(len(outage.observed))
+    np.testing.assert_allclose(outage.observed, values[hours, 1])
+    is_predicted = ~np.isnan(outage.predicted)
+    np.testing.assert_allclose(outage.predicted[is_predicted], values[hours, 1][is_predicted])
+    assert is_predicted.all() == (step <= 8)
+    np.testing.assert_array_equal(outage.is_dark, is_dark[hours, 1])
+    assert shown_outage(shown[:1], usual, shown.future()[:1], ["a", "b", "c"], step) is None

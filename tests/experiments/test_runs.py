@@ -47,11 +47,11 @@ def test_no_run_is_planned_twice():
 
 
 def test_tables_that_are_trained_for_each_column_may_have_fewer_columns():
-    few = replace(STANDARD, retrained_levels=(0.1, 0.5))
+    few = replace(STANDARD, levels_if_trained_per_column=(0.1, 0.5))
     for name, table in TABLES.items():
         n_columns = 2 if name in ("table2", "table10", "table11") else 9
         assert len(few.columns(table)) == n_columns
-        assert len(replace(few, retrained_levels=None).columns(table)) == 9
+        assert len(replace(few, levels_if_trained_per_column=None).columns(table)) == 9
 
 
 def test_a_budget_may_run_some_methods_only():

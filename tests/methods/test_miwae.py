@@ -8,8 +8,9 @@ import torch
 from scipy.stats import multivariate_normal, t
 from torch import nn
 
+from stablemiss import MissingRegressor
 from stablemiss.data import MaskedData
-from stablemiss.methods.miwae import MIWAE, MIWAENet, StudentT, importance_bound, target_bound
+from stablemiss.methods.miwae import MIWAE, Gaussian, MIWAENet, StudentT, importance_bound, target_bound
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
@@ -155,22 +156,34 @@ def test_targets_that_are_not_observed_are_left_out_of_the_likelihood(net):
     assert np.allclose(net.log_target(decoded, target, seen), first_and_last)
 
 
-@pytest.mark.parametrize("is_classes", [False, True])
-def test_arrays_and_tables_have_the_same_predictions_up_to_rounding(is_classes):
-    nets = []
-    for is_array in (False, True):
-        with torch.random.fork_rng():
-            torch.manual_seed(0)
-            net = MIWAENet(5, 3, is_classes, 2, 8, use_mask=True, n_draws=20, is_array=is_array).double()
-            nn.init.normal_(net.decoder.last.weight)  # predictions of an untrained network are zero
-        nets.append(net)
+def test_predictions_of_arrays_decode_only_what_they_need():
+    """The same as decoding all columns and all targets of all draws."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = MIWAENet(5, 3, False, 2, 8, use_mask=True, n_draws=20, is_array=True).double()
+        nn.init.normal_(net.decoder.last.weight)  # predictions of an untrained network are zero
     rng = np.random.default_rng(0)
     mask = torch.from_numpy((rng.uniform(size=(30, 5)) < 0.5) * 1.0)
     mask[0], mask[:, 1] = 0.0, 0.0  # a row without values, and a column that no row observes
     values = torch.from_numpy(rng.normal(size=(30, 5))) * mask
-    table, array = (net(values, mask) for net in nets)
-    assert table.std() > 0.1
-    torch.testing.assert_close(array, table)
+    mean, scale = net.encode(*(torch.cat([table, torch.zeros(30, 3)], dim=1) for table in (values, mask)))
+    z = mean[:, None] + scale[:, None] * net.draws
+    columns, targets = net.decode(z)
+    assert isinstance(columns, Gaussian)
+    weight = net.log_ratio(values, mask, mean, scale, z, columns).softmax(dim=1)
+    expected = (weight[..., None] * targets.location).sum(dim=1)
+    assert expected.std() > 0.1
+    torch.testing.assert_close(net(values, mask), expected)
+
+
+@pytest.mark.slow
+def test_mostly_black_images_are_predicted_by_their_mean_not_by_black():
+    """One of five cells is bright. Without early stopping, a Student's t predicts the most frequent value."""
+    rng = np.random.default_rng(0)
+    images = 10.0 * (rng.random((600, 3, 3)) < 0.2)
+    model = MissingRegressor(MIWAE(max_epochs=40, learning_rate=1e-2, patience=None), random_state=0)
+    model.fit(np.where(rng.random(images.shape) < 0.5, np.nan, images), images)
+    assert abs(model.predict(np.full((1, 3, 3), np.nan)).mean() - 2.0) < 0.7
 
 
 def test_early_stopping_uses_all_validation_rows_with_fewer_draws_than_predictions(monkeypatch):

@@ -71,13 +71,19 @@ def test_a_map_and_curves_compare_methods_with_records():
     assert "TE1" in curve.caption
 
 
-@pytest.mark.parametrize("name", ["table4", "table5"])
-def test_records_that_keep_nothing_have_no_pictures(name):
+@pytest.mark.parametrize(
+    ("name", "one"),
+    [
+        ("table4", record("ols", digits(1.0))),
+        ("table5", record("kalman", sensors(1.0), ("2023", None), ("2024", None), "berlin")),
+    ],
+)
+def test_records_that_keep_nothing_or_are_of_another_budget_have_no_pictures(name, one):
     table = ARRAY_TABLES[name]
-    empty = replace(record("ols", digits(1.0), dataset=table.dataset), scores=(Score("mar", 0.5, 12.0),))
+    assert len(array_pictures(table, [one], QUICK)) == 1
+    empty = replace(one, scores=tuple(replace(score, extra={}) for score in one.scores))
     assert array_pictures(table, [empty], QUICK) == []
-    other_budget = replace(record("ols", digits(1.0)), experiment="standard")
-    assert array_pictures(table, [other_budget], QUICK) == []
+    assert array_pictures(table, [replace(one, experiment="standard")], QUICK) == []
 
 
 def test_the_page_contains_the_pictures():

@@ -143,9 +143,9 @@ class StableMissRegressor(ArrayScoreMixin, _StableMissEstimator):
         missingness that will be far from that in training. Not in the paper.
     schedule : {"adaptive", "one_cycle"}, default="adaptive"
         "adaptive" lowers the learning rate when validation rows show no improvement, see `patience`.
-        "one_cycle" raises it and lowers it to zero over all `max_epochs`, without early stopping. It needs
-        fewer epochs, 5 to 20 instead of up to 200, with a learning rate several times as high: meant for
-        images and sensor networks.
+        "one_cycle" raises it and lowers it to zero over all `max_epochs`, without early stopping: `patience`
+        has no effect, and validation rows only choose γ and give `validation_scores_`. Meant for images and
+        sensor networks, with about ten epochs and a learning rate several times as high.
     validation_fraction : float, default=0.15
         Share of the rows held out for early stopping and for choosing the size of the model. Raising it makes
         these choices more reliable and leaves fewer rows to train on.
@@ -272,9 +272,9 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         missingness that will be far from that in training. Not in the paper.
     schedule : {"adaptive", "one_cycle"}, default="adaptive"
         "adaptive" lowers the learning rate when validation rows show no improvement, see `patience`.
-        "one_cycle" raises it and lowers it to zero over all `max_epochs`, without early stopping. It needs
-        fewer epochs, 5 to 20 instead of up to 200, with a learning rate several times as high: meant for
-        images and sensor networks.
+        "one_cycle" raises it and lowers it to zero over all `max_epochs`, without early stopping: `patience`
+        has no effect, and validation rows only choose γ and give `validation_scores_`. Meant for images and
+        sensor networks, with about ten epochs and a learning rate several times as high.
     validation_fraction : float, default=0.15
         Share of the rows held out, stratified by class, for early stopping and for choosing the size of the
         model. Raising it makes these choices more reliable and leaves fewer rows to train on.

@@ -63,10 +63,14 @@ class ArrayComparison:
         return tuple(tuple(sorted(set.intersection(*map(set, errors)))) for errors in by_column)
 
     @property
+    def n_cells(self) -> int:
+        """Number of cells that the table should have."""
+        return sum(self._is_planned(line, column) for line in self.lines for column in self.columns)
+
+    @property
     def n_planned(self) -> int:
         """Number of results that the table needs: one per method, column and instance."""
-        planned = [self._is_planned(line, column) for line in self.lines for column in self.columns]
-        return sum(planned) * self.n_instances
+        return self.n_cells * self.n_instances
 
     @property
     def n_results(self) -> int:

@@ -20,7 +20,7 @@ from stablemiss.experiments.references.sensors import (
 )
 
 # DEVIATION: one γ, in the middle of the paper's list, because each takes a training.
-PAPER_WEIGHTS: dict[str, Any] = {"decorrelate": "full", "form": "paper", "gamma": 1.0}
+ONE_GAMMA_WEIGHTS: dict[str, Any] = {"decorrelate": "full", "form": "paper", "gamma": 1.0}
 # Estimators that are not methods: label → class.
 REFERENCES: Mapping[str, Callable[..., Any]] = {
     "label_gaussian": LabelGaussian,
@@ -40,7 +40,7 @@ REFERENCES: Mapping[str, Callable[..., Any]] = {
 NETWORKS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     # Its weights are those of the rows of a batch, so that it needs larger batches.
     "stablenet": ("stablenet", "none", {"batch_size": 64}),
-    "stablemiss": ("stablemiss", "global", PAPER_WEIGHTS),
+    "stablemiss": ("stablemiss", "global", ONE_GAMMA_WEIGHTS),
     "stablemiss_unweighted": ("stablemiss", "global", {}),
     "stablemiss_local": ("stablemiss", "local", {}),
     "stablemiss_local_augmented": ("stablemiss", "local", {"mask_augmentation": True}),
@@ -70,14 +70,15 @@ TRAINING: Mapping[str, dict[str, Any]] = {
     DIDI: _SENSORS,
 }
 # Of methods that read flat rows.
+_FLAT_NETWORK = {"max_epochs": 40, "patience": 4, "learning_rate": 3e-3, "batch_size": 32}
 FLAT: Mapping[str, dict[str, Any]] = {
     "ols": {"ridge": 1e-3},
     "dwr": {"ridge": 1e-3},
     "srdo": {"ridge": 1e-3},
-    "neumiss": {"max_epochs": 20, "patience": 2},
-    "partial_vae": {"max_epochs": 20, "patience": 2},
-    "miwae": {"max_epochs": 20, "patience": 2},
-    "p_bigan": {"max_epochs": 20, "patience": 2},
+    "neumiss": _FLAT_NETWORK,
+    "partial_vae": _FLAT_NETWORK,
+    "miwae": _FLAT_NETWORK,
+    "p_bigan": _FLAT_NETWORK,
 }
 # Parameters of references that differ from their defaults.
 REFERENCE_SETTINGS: Mapping[str, dict[str, Any]] = {
@@ -105,7 +106,11 @@ def array_settings(label: str, dataset: str, is_brief: bool) -> tuple[str, dict[
     """
     if label in ("gaussian_and_local", "local_and_ridge"):
         name, settings = array_settings("stablemiss_local", dataset, is_brief)
-        return label, {"network": StableMissRegressor(**settings, on_unseen_missing="ignore")}
+        # The validation rows of the run are not handed to references, and nothing is chosen on others.
+        network = StableMissRegressor(
+            **settings, on_unseen_missing="ignore", validation_fraction=0.2 if is_brief else 0.02
+        )
+        return label, {"network": network}
     if label in REFERENCES:
         return label, REFERENCE_SETTINGS.get(label, {})
     if label not in NETWORKS:

@@ -78,12 +78,13 @@ class Budget:
     n_images: int = 16384  # training images, of which a tenth is for validation
     n_test_images: int = 2000
     window_stride: int = 4  # every fourth window of a sensor network is used
+    has_arrays: bool = True  # whether tables of images and sensor networks are run
     # Missing rates to run; table columns with other rates are skipped. None: run all.
     levels: tuple[float, ...] | None = None
     # Missing rates at which models are trained; columns that need others are skipped. None: all.
     train_levels: tuple[float, ...] | None = None
     # The same for tables in which every column needs its own training, which cost the most. None: all.
-    retrained_levels: tuple[float, ...] | None = None
+    levels_if_trained_per_column: tuple[float, ...] | None = None
     n_instances: int | None = None  # instances of every table; None: each table's own `n_instances`
     # Rows drawn in addition to `n_rows` for validation; None takes a share of `n_rows`.
     n_validation_rows: int | None = None
@@ -111,9 +112,9 @@ class Budget:
                 or {column.train_level, table.reference_level(column)} <= set(self.train_levels)
             )
             and (
-                self.retrained_levels is None
+                self.levels_if_trained_per_column is None
                 or not table.trains_for_each_column
-                or column.train_level in self.retrained_levels
+                or column.train_level in self.levels_if_trained_per_column
             )
         ]
 
@@ -180,7 +181,7 @@ BUDGETS: dict[str, Budget] = {
             n_rows=16384,
             n_test_rows=8192,
             seconds=240,
-            retrained_levels=(0.1, 0.3, 0.5, 0.7, 0.9),
+            levels_if_trained_per_column=(0.1, 0.3, 0.5, 0.7, 0.9),
         ),
         Budget(
             name="paper",
@@ -190,6 +191,7 @@ BUDGETS: dict[str, Budget] = {
             seconds=24 * 3600,
             n_instances=5,
             n_trials=30,
+            has_arrays=False,
             settings=_same_settings(_TRAINED, max_epochs=1000, batch_size=64),
         ),
         Budget(
@@ -199,6 +201,7 @@ BUDGETS: dict[str, Budget] = {
             n_test_rows=8192,
             seconds=24 * 3600,
             n_instances=1,
+            has_arrays=False,
             n_validation_rows=16384,
             train_levels=(0.1, 0.5, 0.9),
             settings={

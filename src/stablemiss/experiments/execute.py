@@ -81,7 +81,7 @@ def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
     with warnings.catch_warnings():
         # A few test rows lie far outside the range of the training rows; all methods receive the same rows.
         warnings.simplefilter("ignore", OutOfRangeWarning)
-        method = _with_graph(run.method(), problem.graph)
+        method = with_graph(run.method(), problem.graph)
         model, config = _model(run, method, problem)
         search_seconds = perf_counter() - start
         X, y = problem.X, problem.y
@@ -102,7 +102,7 @@ def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
     }
 
 
-def _with_graph(method: Any, graph: Graph | None) -> Any:
+def with_graph(method: Any, graph: Graph | None) -> Any:
     """The method with the graph of the sensors, if it uses one."""
     if graph is None:
         return method

@@ -18,7 +18,7 @@ from stablemiss.seeding import Rng
 if TYPE_CHECKING:
     from stablemiss.experiments.runs import Run
 
-# Share of the training images that is held out for early stopping.
+# Share of the training images that is held out for early stopping, of methods that have it.
 VALIDATION_FRACTION = 0.1
 # A picture shows the first test digits of the first instance at these levels.
 N_SHOWN_DIGITS, SHOWN_LEVELS = 3, (0.1, 0.5, 0.9)

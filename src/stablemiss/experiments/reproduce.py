@@ -54,7 +54,7 @@ class Reproduction:
             if name not in labels:
                 raise ValueError(f"method must be one of {', '.join(labels)}; got {name!r}.")
         self.budget = to_budget(budget)
-        names = _to_names(names)
+        names = _to_names(names, self.budget)
         self.tables = [TABLES[name] for name in names if name in TABLES]
         self.array_tables = [ARRAY_TABLES[name] for name in names if name in ARRAY_TABLES]
         self.runs = [
@@ -145,20 +145,25 @@ def to_budget(name: str) -> Budget:
 
 def current_records(store: Store, budget: Budget) -> tuple[list[Record], int]:
     """Stored records of a budget that are up to date, and the number of those that are not."""
-    planned = [*plan_runs(TABLES, budget), *plan_array_runs(ARRAY_TABLES, budget)]
+    arrays = ARRAY_TABLES if budget.has_arrays else ()
+    planned = [*plan_runs(TABLES, budget), *plan_array_runs(arrays, budget)]
     runs = {run.key: run for run in planned}
     records = [record for record in store.records() if record.experiment == budget.name]
     current = [record for record in records if record.key in runs and runs[record.key].is_done_by(record)]
     return current, len(records) - len(current)
 
 
-def _to_names(names: Sequence[str]) -> list[str]:
+def _to_names(names: Sequence[str], budget: Budget) -> list[str]:
     choices = ", ".join([*TABLES, *ARRAY_TABLES, ALL])
     if not names:
         raise ValueError(f"Name at least one table or figure to reproduce: {choices}.")
     for name in names:
         if name not in (*TABLES, *ARRAY_TABLES, ALL):
             raise ValueError(f"Tables and figures to reproduce are {choices}; got {name!r}.")
+        if name in ARRAY_TABLES and not budget.has_arrays:
+            others = ", ".join(one.name for one in BUDGETS.values() if one.has_arrays)
+            raise ValueError(f"{name} has no budget {budget.name}; choose one of {others}.")
     if ALL in names:
-        return [*TABLES, *(name for name, table in ARRAY_TABLES.items() if table.is_public)]
+        arrays = ARRAY_TABLES.values() if budget.has_arrays else ()
+        return [*TABLES, *(table.name for table in arrays if table.is_public)]
     return list(dict.fromkeys(names))

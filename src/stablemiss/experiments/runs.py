@@ -73,7 +73,7 @@ class Run:
             if name in REFERENCES:
                 return REFERENCES[name](**settings)
             brief = METHODS[name].brief if self.budget.is_brief else {}
-            return METHODS[name](**{**settings, **brief})
+            return METHODS[name](**{**brief, **settings})
         name, settings = settings_of(self.label, self.mechanism, self.is_real, self.budget)
         method = METHODS[name]
         return method(**{**(method.brief if self.budget.is_brief else {}), **settings})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # PAPER: eight hours to predict from, eight to predict.
 N_PAST, N_FUTURE = 8, 8
-# Share of the training weeks that is held out for early stopping.
+# Share of the training weeks that is held out for early stopping, of methods that have it.
 VALIDATION_FRACTION = 0.1
 # Sensors whose histories a sensor receives.
 N_NEIGHBOURS = 8
@@ -75,7 +75,8 @@ def _didi() -> SensorNetwork:
             "load_sensor_folder."
         )
     data = load_sensor_folder(folder)
-    year = int(str(data.times[0])[:4])
+    # Of the middle, because clocks of other zones may have begun a year earlier.
+    year = int(str(data.times[len(data.times) // 2])[:4])
     # PAPER: January to June for training, July to December for testing.
     halves: dict[str, Period] = {
         "Jan–Jun": (f"{year}-01-01", f"{year}-07-01"),
@@ -118,7 +119,7 @@ def draw_sensor_problem(run: Run) -> Problem:
                 return {}
             sensors = ShownSensors.of(places, windows.history(), windows.future(), predicted)
             return {ShownSensors.key: sensors.to_extra()}
-        outage = _shown_outage(windows, usual, predicted, network.data.names)
+        outage = shown_outage(windows, usual, predicted, network.data.names, run.budget.window_stride)
         return {} if outage is None else {ShownOutage.key: outage.to_extra()}
 
     return Problem(
@@ -131,13 +132,15 @@ def draw_sensor_problem(run: Run) -> Problem:
     )
 
 
-def _shown_outage(
-    windows: SensorWindows, usual: Floats, predicted: Floats, names: Sequence[str]
+def shown_outage(
+    windows: SensorWindows, usual: Floats, predicted: Floats, names: Sequence[str], step: int
 ) -> ShownOutage | None:
-    """The longest outage of one sensor within a week, with the newest prediction of each hour."""
+    """The longest outage of one sensor within a week, with the newest prediction of each hour.
+
+    Windows follow each other by `step` hours.
+    """
     is_missing = np.isnan(windows.history()[:, :, -1])
     is_target = ~np.isnan(windows.future()[:, :, 0])
-    step = int(np.median(np.diff(windows.starts)))
     n_before, best, found = max(1, HOURS_BEFORE_OUTAGE // step), 0, None
     for week in np.unique(windows.blocks):
         rows = np.flatnonzero(windows.blocks == week)
@@ -150,14 +153,14 @@ def _shown_outage(
     shown = windows[rows]
     first = int(shown.starts[0]) + shown.n_past
     n_hours = min(SHOWN_HOURS, int(shown.starts[-1]) + shown.n_past + shown.n_future - first)
-    newest, is_dark = np.full(n_hours, np.nan), np.zeros(n_hours, dtype=bool)
+    newest = np.full(n_hours, np.nan)
     relative = predicted[rows, sensor] + shown.seasonal(usual)[:, sensor]
     for row, start in enumerate(shown.starts - shown.starts[0]):
         stop = min(n_hours, int(start) + shown.n_future)
         # A later window replaces what an earlier one predicted.
         newest[start:stop] = relative[row, : max(0, stop - start)]
-        is_dark[start:stop] = is_missing[rows[row], sensor]
     hours = np.arange(first, first + n_hours)
+    is_dark = np.isnan(shown.inputs[hours, sensor])
     observed = shown.values[hours, sensor] + usual[hour_of_week(shown.times[hours]), sensor]
     return ShownOutage(names[sensor], str(shown.times[first]), is_dark, observed.astype(np.float64), newest)
 

@@ -127,7 +127,7 @@ class ShownOutage(Shown):
 
     sensor: str
     start: str  # time of the first entry
-    is_dark: Bools  # whether the newest reading was missing when the prediction was made
+    is_dark: Bools  # whether its reading is missing in the histories
     observed: Floats  # NaN where not observed
     predicted: Floats
 

@@ -4,7 +4,8 @@ Mattei and Frellsen, *MIWAE: Deep generative modelling and imputation of incompl
 
     L_K = E log (1/K) Σ_k p(x_o | z_k) p(z_k) / q(z_k | x_o),   z_k ~ q(z | x_o)
 
-with a Student-t decoder. The target is one more column y, which is hidden in prediction. Training maximises
+with a Student-t decoder (for arrays a Gaussian one). The target is one more column y, which is hidden in
+prediction. Training maximises
 
     log p(x_o) + λ log p(y | x_o),   both from the same draws
 
@@ -14,7 +15,8 @@ where λ = 1 gives the published bound for columns and target together. The pred
 
 Deviations: the encoder also reads the mask; 5 draws in training instead of 20, and 200 in prediction instead
 of 1,000; the target is hidden from the encoder in half of the rows; the target has a larger weight than a
-column; early stopping on validation rows. Each is explained at its DEVIATION comment.
+column; early stopping on validation rows; Gaussian cells of arrays. Each is explained at its DEVIATION
+comment.
 """
 
 from __future__ import annotations
@@ -56,6 +58,9 @@ from stablemiss.training import Rows, Step, adamw, to_device
 # Minimum scale and degrees of freedom of a decoded column; below these, the density at a single value can
 # become extremely large.
 MIN_SCALE, MIN_DEGREES = 1e-3, 3.0
+# Minimum scale of a decoded cell of an array, whose cells share one unit: cells that never vary, such as the
+# border of images, would otherwise dominate the likelihood.
+MIN_CELL_SCALE = 0.1
 # Number of draws in predictions of validation rows after each epoch, which take most of the time.
 N_VALIDATION_DRAWS = 50
 
@@ -93,15 +98,54 @@ class StudentT:
         )
 
 
-def to_student_t(outputs: Tensor) -> StudentT:
-    """Distributions (…, k) from decoder outputs (…, 3 k): locations, then scales, then degrees of freedom."""
-    location, scale, degrees = outputs.chunk(3, dim=-1)
+@dataclass(frozen=True)
+class Gaussian:
+    """Gaussian distributions, given by two tensors of the same shape.
+
+    Attributes
+    ----------
+    location, scale : tensor
+        Mean and standard deviation of each distribution.
+
+    Examples
+    --------
+    >>> from scipy.stats import norm
+    >>> gaussian = Gaussian(*torch.tensor([1.0, 2.0], dtype=torch.float64))
+    >>> bool(abs(gaussian.log_density(torch.tensor(0.5)) - norm.logpdf(0.5, 1, 2)) < 1e-12)
+    True
+    """
+
+    location: Tensor
+    scale: Tensor
+
+    def log_density(self, x: Tensor) -> Tensor:
+        """Log density of each distribution at x."""
+        square = ((x - self.location) / self.scale).square()
+        return -0.5 * (square + math.log(2 * math.pi)) - self.scale.log()
+
+
+Decoded = StudentT | Gaussian
+
+
+def to_distributions(outputs: Tensor, is_array: bool) -> Decoded:
+    """Distributions (…, k) from decoder outputs: locations, then scales, then degrees of freedom (tables).
+
+    Outputs are (…, 3 k) for tables and (…, 2 k) for arrays.
+    """
     softplus = nn.functional.softplus
+    if is_array:
+        # DEVIATION: Gaussian cells, because the location of a Student's t tends to the most frequent value,
+        # such as black in images, while the mean is to be predicted.
+        location, scale = outputs.chunk(2, dim=-1)
+        return Gaussian(location, softplus(scale) + MIN_CELL_SCALE)
+    location, scale, degrees = outputs.chunk(3, dim=-1)
     return StudentT(location, softplus(scale) + MIN_SCALE, softplus(degrees) + MIN_DEGREES)
 
 
 class MIWAENet(nn.Module):
-    """Gaussian q(z | observed values), and Student's t p(x | z) of each column, one of which is the target.
+    """Gaussian q(z | observed values), and p(x | z) of each column, one of which is the target.
+
+    p(x | z) is a Student's t for tables, and a Gaussian for arrays.
 
     Parameters
     ----------
@@ -152,7 +196,9 @@ class MIWAENet(nn.Module):
         self.is_array = is_array
         width = d + d_output
         self.encoder = MLP([width * (1 + use_mask), hidden, hidden, 2 * d_latent])
-        self.decoder = MLP([d_latent, hidden, hidden, 3 * width])
+        # Parameters of the distribution of each column.
+        self.n_parameters = 2 if is_array else 3
+        self.decoder = MLP([d_latent, hidden, hidden, self.n_parameters * width])
         init_target_outputs_to_zero(self.decoder, slice(d, width))
         self.register_buffer("draws", fixed_draws(n_draws, d_latent))
         # Number of draws in the next predictions; None for all.
@@ -164,16 +210,18 @@ class MIWAENet(nn.Module):
         mean, scale = self.encoder(inputs).chunk(2, dim=1)
         return mean, nn.functional.softplus(scale) + MIN_SCALE
 
-    def decode(self, z: Tensor) -> tuple[StudentT, StudentT]:
+    def decode(self, z: Tensor) -> tuple[Decoded, Decoded]:
         """Distributions of columns (…, d) and targets (…, d_output); locations of classes are log-odds."""
-        both = to_student_t(self.decoder(z))
-        parameters = (both.location, both.scale, both.degrees)
-        split = [tensor.split([self.d, self.d_output], -1) for tensor in parameters]
-        columns, targets = (StudentT(*part) for part in zip(*split, strict=True))
-        return columns, targets
+        # The parameters of all columns and targets: first all locations, and so on.
+        outputs = self.decoder(z).unflatten(-1, (self.n_parameters, self.d + self.d_output))
+        columns, targets = outputs.split([self.d, self.d_output], dim=-1)
+        return (
+            to_distributions(columns.flatten(-2), self.is_array),
+            to_distributions(targets.flatten(-2), self.is_array),
+        )
 
     def log_ratio(
-        self, values: Tensor, mask: Tensor, mean: Tensor, scale: Tensor, z: Tensor, columns: StudentT
+        self, values: Tensor, mask: Tensor, mean: Tensor, scale: Tensor, z: Tensor, columns: Decoded
     ) -> Tensor:
         """log p(x_o | z) p(z) / q(z | x_o) of the columns without the target, (n, K).
 
@@ -183,7 +231,7 @@ class MIWAENet(nn.Module):
         mean, scale : (n, d_latent)
             Mean and scale of q.
         z : (n, K, d_latent)
-        columns : StudentT
+        columns : StudentT or Gaussian
             Decoded from z.
         """
         log_likelihood = (mask[:, None] * columns.log_density(values[:, None])).sum(dim=2)
@@ -192,12 +240,12 @@ class MIWAENet(nn.Module):
         prior = (0.5 * (standard.square() - z.square())).sum(dim=2) + scale.log().sum(dim=1)[:, None]
         return log_likelihood + prior
 
-    def log_target(self, decoded: StudentT, target: Tensor, seen: Tensor | None = None) -> Tensor:
+    def log_target(self, decoded: Decoded, target: Tensor, seen: Tensor | None = None) -> Tensor:
         """log p(observed target | z), (n, K).
 
         Parameters
         ----------
-        decoded : StudentT
+        decoded : StudentT or Gaussian
         target : (n, d_output) or (n,)
             Numbers or class codes.
         seen : (n, d_output), default=None
@@ -211,7 +259,7 @@ class MIWAENet(nn.Module):
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         n_decoded = self.d if self.is_array else self.d + self.d_output
-        per_row = len(self.draws[: self.n_used_draws]) * 3 * n_decoded
+        per_row = len(self.draws[: self.n_used_draws]) * self.n_parameters * n_decoded
         return predict_in_chunks(self._predict, values, mask, per_row)
 
     def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
@@ -231,8 +279,9 @@ class MIWAENet(nn.Module):
         """
         hidden, last, width = self.decoder.layers(z), self.decoder.last, self.d + self.d_output
         observed = mask.any(dim=0).nonzero()[:, 0]
-        outputs = torch.cat([observed, width + observed, 2 * width + observed])
-        columns = to_student_t(nn.functional.linear(hidden, last.weight[outputs], last.bias[outputs]))
+        outputs = torch.cat([i * width + observed for i in range(self.n_parameters)])
+        decoded = nn.functional.linear(hidden, last.weight[outputs], last.bias[outputs])
+        columns = to_distributions(decoded, self.is_array)
         ratio = self.log_ratio(values[:, observed], mask[:, observed], mean, scale, z, columns)
         return mean_target(self.decoder, hidden, ratio.softmax(dim=1), slice(self.d, width), self.is_classes)
 

@@ -103,9 +103,9 @@ class StableMiss(HypernetworkMethod):
         missingness that will be far from that in training. Not in the paper.
     schedule : {"adaptive", "one_cycle"}, default="adaptive"
         "adaptive" lowers the learning rate when validation rows show no improvement, see `patience`.
-        "one_cycle" raises it and lowers it to zero over all `max_epochs`, without early stopping. It needs
-        fewer epochs, 5 to 20 instead of up to 200, with a learning rate several times as high: meant for
-        images and sensor networks.
+        "one_cycle" raises it and lowers it to zero over all `max_epochs`, without early stopping: `patience`
+        has no effect, and validation rows only choose γ. Meant for images and
+        sensor networks, with about ten epochs and a learning rate several times as high.
 
     See Also
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from textwrap import fill
 from typing import NamedTuple, TypeVar
@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.experiments.array_tables import BERLIN, MNIST, ArrayColumn, ArrayTable, Setting
+from stablemiss.experiments.array_tables import ArrayColumn, ArrayTable, Setting
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.shown import Shown, ShownDigits, ShownOutage, ShownSensors
 from stablemiss.report.plots import COLOURS, INK, picture
@@ -44,12 +44,7 @@ def array_pictures(table: ArrayTable, records: Iterable[Record], budget: Budget)
     budget : Budget
     """
     kept = [one for one in records if (one.experiment, one.dataset) == (budget.name, table.dataset)]
-    drawings: list[Callable[[ArrayTable, Sequence[Record]], Iterable[Picture]]] = []
-    if table.dataset == MNIST:
-        drawings = [_digits]
-    elif table.dataset == BERLIN:
-        drawings = [_maps, _outages]
-    return list(chain.from_iterable(draw(table, kept) for draw in drawings))
+    return [picture for draw in (_digits, _maps, _outages) for picture in draw(table, kept)]
 
 
 def _shown(kind: type[Kind], records: Sequence[Record], column: ArrayColumn) -> dict[str, Kind]:
@@ -145,8 +140,8 @@ def _maps(table: ArrayTable, records: Sequence[Record]) -> Iterable[Picture]:
                 drawing.figure.colorbar(points, ax=axes, location="bottom", label=unit, shrink=0.8)
         yield Picture(
             drawing.svg(f"{table.name}-map-{table.columns.index(column)}", f"Map of sensors, {column.title}"),
-            f"{column.title}: each road section at its place. Both errors have the same colours; the highest "
-            "2% are cut off.",
+            f"{column.title}: each sensor at its place. Colours of errors mean the same in all panels; the "
+            "highest 2% are cut off.",
         )
 
 
@@ -180,6 +175,6 @@ def _outages(table: ArrayTable, records: Sequence[Record]) -> Iterable[Picture]:
             drawing.figure.legend(loc="outside lower center", ncols=3, frameon=False)
         yield Picture(
             drawing.svg(f"{table.name}-outage-{table.columns.index(column)}", f"Outage, {column.title}"),
-            f"{column.title}: road section {first.sensor} through the longest outage of a test week. The "
+            f"{column.title}: sensor {first.sensor} through the longest outage of a test week. The "
             "newest prediction of each hour is shown; methods do not see readings while the sensor is dark.",
         )

@@ -31,7 +31,7 @@ class RelativeGap(NamedTuple):
 
 
 class HeadToHead(NamedTuple):
-    """The paper's method against another one, over all tables."""
+    """The paper's method against another one, over all tables but those of images and sensors."""
 
     label: str
     n_won: int  # columns in which the paper's method has the smaller gap
@@ -120,7 +120,7 @@ def summarise(
         )
     comparisons = [compare(table, records, budget) for table in tables]
     is_demo = not any(table.name in TABLES for table in tables)
-    array_tables = [] if is_demo else list(ARRAY_TABLES.values())
+    array_tables = list(ARRAY_TABLES.values()) if budget.has_arrays and not is_demo else []
     arrays = [compare_arrays(table, records, budget) for table in array_tables]
     # Data that are not public are shown if there are results.
     arrays = [each for each in arrays if each.table.is_public or not each.is_empty]
@@ -213,9 +213,10 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
         "; ".join(f"{data} (instances: {len(numbers)})" for data, numbers in sorted(instances.items())),
     )
     yield "Missing levels", ", ".join(map(percent, budget.levels or LEVELS))
-    if budget.retrained_levels is not None:
-        levels = ", ".join(map(percent, budget.retrained_levels))
-        yield "Missing levels of tables that need a training for each column (2, 10 and 11)", levels
+    if budget.levels_if_trained_per_column is not None:
+        levels = ", ".join(map(percent, budget.levels_if_trained_per_column))
+        names = ", ".join(table_title(one.name) for one in TABLES.values() if one.trains_for_each_column)
+        yield f"Missing levels of {names}", levels
     yield "Trials of a search before each fit", str(budget.n_trials)
     yield "Fits", f"{len(records):,}; {duration}"
     n_slow = f"{len(slow)} of {len(records)} ({names})" if slow else "none"
@@ -231,7 +232,8 @@ def _not_run(
     """Tables without any result, and tables with some results missing."""
     absent = [table_title(one.table.name) for one in comparisons if one.n_missing == one.n_cells]
     absent += [table_title(one.table.name) for one in arrays if one.is_empty]
-    begun = [one for one in comparisons if 0 < one.n_missing < one.n_cells]
+    every: list[Comparison | ArrayComparison] = [*comparisons, *arrays]
+    begun = [one for one in every if 0 < one.n_missing < one.n_cells]
     if absent:
         yield "Not run", ", ".join(absent)
     if begun:

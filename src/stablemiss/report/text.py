@@ -34,7 +34,7 @@ TITLES = {
     "partial_convolution": "partial convolutions",
     "label_gaussian": "Gaussian of the complete images",
     "factor_analysis": "factor analysis by EM",
-    "local_and_ridge": "network with local φ and ridge, mean",
+    "local_and_ridge": "mean of ridge and network with local φ",
     "gaussian_and_local": "Gaussian and network with local φ",
     "hour_of_week": "mean by hour of the week",
     "last_value": "last value",
@@ -131,7 +131,7 @@ def column_titles(comparison: Comparison) -> list[str]:
 
 def axis_title(comparison: Comparison) -> str:
     """Whether the levels of the columns are those of training rows, of test rows, or of both."""
-    if len({column.train_level for column in comparison.columns}) == 1:
+    if not comparison.table.trains_for_each_column:
         return "tested at"
     has_one_test_level = len({column.test_level for column in comparison.columns}) == 1
     return "trained at" if has_one_test_level else "trained and tested at"

@@ -311,10 +311,12 @@ def _run_all_epochs(
                 history.scores.append(_score(stage))
             numbers = [*(loss for loss in history.losses[-1] if loss is not None), *history.scores]
             if not all(map(math.isfinite, numbers)):
+                advice = "Lower the learning rate"
+                if stage.schedule is None:
+                    advice += ", or set patience to a number of epochs, which turns early stopping on"
                 raise FloatingPointError(
                     f'Training of "{stage.name}" diverged: in epoch {epoch} a loss or the score was not '
-                    "finite. Lower the learning rate, or set patience to a number of epochs, which turns "
-                    "early stopping on."
+                    f"finite. {advice}."
                 )
     finally:
         report.finish()

@@ -1,4 +1,4 @@
-"""A network together with a simple model: for images and for sensors, more accurate than either alone."""
+"""A network together with a simple model, for images and for sensors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.architectures import CNN, GraphTemporal
 from stablemiss.data import Floats
 from stablemiss.estimators import StableMissRegressor
+from stablemiss.estimators.arrays import ArrayScoreMixin
 from stablemiss.experiments.references.images import LabelGaussian
 from stablemiss.experiments.references.sensors import RidgeOnLags
 
 
-class GaussianAndNetwork(RegressorMixin, BaseEstimator):
+class GaussianAndNetwork(ArrayScoreMixin, RegressorMixin, BaseEstimator):
     """Completes images by a Gaussian, and corrects them by a network that also reads the incomplete image.
 
     The Gaussian has the mean and covariance of the complete training images; it gives the best linear
@@ -65,13 +67,16 @@ class GaussianAndNetwork(RegressorMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Floats:
         """Complete images, (n, height, width)."""
+        check_is_fitted(self)
         images = np.asarray(X, dtype=np.float64)
         completed = self.gaussian_.predict(images)
         return completed + self.network_.predict(_channels(images, completed))
 
 
-class NetworkAndRidge(RegressorMixin, BaseEstimator):
+class NetworkAndRidge(ArrayScoreMixin, RegressorMixin, BaseEstimator):
     """The mean of the predictions of a network for sensors and of ridge regression on each sensor's history.
+
+    Readings should be relative to their means by hour of the week (`SensorWindows.deseasonalised`).
 
     Parameters
     ----------
@@ -117,6 +122,7 @@ class NetworkAndRidge(RegressorMixin, BaseEstimator):
 
     def predict(self, X: ArrayLike) -> Floats:
         """Futures, (n, n_nodes, n_future)."""
+        check_is_fitted(self)
         return (self.ridge_.predict(X) + self.network_.predict(X)) / 2
 
 
