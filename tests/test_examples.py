@@ -12,11 +12,17 @@ import stablemiss
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
+# Their examples train networks for seconds.
+SLOW_PAGES = ("images", "sensors")
 BLOCK = r"```python\n(.*?)```"
 MODULES = [module.name for module in pkgutil.walk_packages(stablemiss.__path__, "stablemiss.")]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow) if page.stem in SLOW_PAGES else page for page in PAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace: dict = {}
