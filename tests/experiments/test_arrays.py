@@ -16,6 +16,7 @@ from stablemiss.experiments.reproduce import Reproduction
 from stablemiss.experiments.runs import Run, plan_array_runs
 from stablemiss.experiments.sensor_problem import sensor_network, shown_outage
 from stablemiss.experiments.tables import PAPER_METHODS
+from stablemiss.methods import METHODS
 from stablemiss.report.claims import judge_claims
 from stablemiss.report.markdown import reproduction_markdown
 from stablemiss.report.summary import summarise
@@ -244,6 +245,8 @@ def test_at_quick_networks_have_few_epochs():
     for label in ("stablemiss", "stablenet", "stablemiss_local"):
         assert replace(MNIST, label=label).method().max_epochs == 2
     assert replace(MNIST, label="gaussian_and_local").method().network.max_epochs == 2
+    assert replace(MNIST, label="miwae").method().max_epochs == METHODS["miwae"].brief["max_epochs"]
+    assert replace(MNIST, label="dwr").method().ridge == 1e-3
 
 
 def test_the_graph_reaches_every_network():

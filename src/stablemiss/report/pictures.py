@@ -158,7 +158,8 @@ def _outages(table: ArrayTable, records: Sequence[Record]) -> Iterable[Picture]:
             axes = drawing.figure.add_subplot()
             axes.fill_between(
                 hours,
-                *(0, 1),
+                0,
+                1,
                 where=first.is_dark,
                 transform=axes.get_xaxis_transform(),
                 color=INK,

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.architectures import CNN, GraphTemporal
@@ -17,7 +17,7 @@ from stablemiss.experiments.references.images import LabelGaussian
 from stablemiss.experiments.references.sensors import RidgeOnLags
 
 
-class GaussianAndNetwork(ArrayScoreMixin, RegressorMixin, BaseEstimator):
+class GaussianAndNetwork(ArrayScoreMixin, BaseEstimator):
     """Completes images by a Gaussian, and corrects them by a network that also reads the incomplete image.
 
     The Gaussian has the mean and covariance of the complete training images; it gives the best linear
@@ -73,7 +73,7 @@ class GaussianAndNetwork(ArrayScoreMixin, RegressorMixin, BaseEstimator):
         return completed + self.network_.predict(_channels(images, completed))
 
 
-class NetworkAndRidge(ArrayScoreMixin, RegressorMixin, BaseEstimator):
+class NetworkAndRidge(ArrayScoreMixin, BaseEstimator):
     """The mean of the predictions of a network for sensors and of ridge regression on each sensor's history.
 
     Readings should be relative to their means by hour of the week (`SensorWindows.deseasonalised`).
