@@ -50,6 +50,29 @@ def test_its_gradient_equals_finite_differences(seed):
     features = RandomFeatures.draw(3, q=2, rng=to_rng(seed))
     weight = torch.from_numpy(to_rng(seed).dirichlet(np.ones(9))).requires_grad_()
     assert torch.autograd.gradcheck(lambda weight: dependence(weight, features), weight)
+    [expected] = torch.autograd.grad(dependence(weight, features), weight)
+    torch.testing.assert_close(dependence.gradient(weight.detach(), features), expected)
+
+
+@pytest.mark.parametrize("n_steps", [1, 5])
+def test_weights_are_those_of_gradient_descent_with_momentum_by_autograd(n_steps):
+    """The second half of the steps has a tenth of the learning rate and starts without momentum."""
+    earlier, batch = draw(0, common=1.0), draw(1, n=64, common=1.0)
+    memory = Memory("queue", 128)
+    memory.add(earlier, torch.zeros(128).to(earlier))
+    weight = torch.linspace(0.5, 1.5, 64).to(batch)
+    logits = torch.ones(64).to(batch).requires_grad_()
+    dependence, rng = ChannelDependence(torch.cat([batch, earlier])), to_rng(3)
+    for lr, count in ((1.0, n_steps - n_steps // 2), (0.1, n_steps // 2)):
+        optimiser = torch.optim.SGD([logits], lr=lr, momentum=0.9)
+        for _ in range(count):
+            share = memory.append_logits(logits + weight.log()).softmax(dim=0)
+            loss = dependence(share, RandomFeatures.draw(6, 2, rng)) / 3.0
+            optimiser.zero_grad()
+            (loss + logits.softmax(dim=0).square().sum()).backward()
+            optimiser.step()
+    fitted = BatchDecorrelator(memory, to_rng(3), np.arange(6), n_steps, lambda_p=3.0)(batch, weight)
+    torch.testing.assert_close(fitted, logits.detach().softmax(dim=0))
 
 
 def test_scale_and_location_of_a_column_and_constant_columns_have_no_influence():

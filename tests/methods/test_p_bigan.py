@@ -9,7 +9,6 @@ from stablemiss.methods import PBiGAN, p_bigan
 from stablemiss.methods.p_bigan import PBiGANNet, gradient_penalty
 from stablemiss.progress import NullProgress
 from stablemiss.tasks import Regression
-from stablemiss.training import inner_loop
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +65,12 @@ def training(monkeypatch):
 def updated_by(step, network, rows):
     """Which of encoder, decoder and critic a single step updates."""
     before = {name: parameter.detach().clone() for name, parameter in network.named_parameters()}
-    inner_loop(lambda: step.loss(rows), step.parameters, step.optimiser, n_steps=1)
+    optimiser = step.optimiser(step.parameters)
+    for parameter, gradient in zip(
+        step.parameters, torch.autograd.grad(step.loss(rows), step.parameters), strict=True
+    ):
+        parameter.grad = gradient
+    optimiser.step()
     return {
         name.split(".")[0]
         for name, parameter in network.named_parameters()

@@ -13,7 +13,7 @@ from torch import nn
 from stablemiss.data import MaskedData
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import draw_seed
-from stablemiss.training import Rows, Stage, Step, adamw, inner_loop, loop, run_stages
+from stablemiss.training import Rows, Stage, Step, adamw, loop, run_stages
 from stablemiss.training.loop import LR_FACTOR
 
 sgd = partial(torch.optim.SGD, lr=0.1)
@@ -471,29 +471,3 @@ def test_progress_is_reported_within_epochs_and_can_stop_the_training(patience, 
         ("update", 3, ""),
         ("finish",),
     ]
-
-
-def test_an_inner_loop_runs_inside_a_loss():
-    """Each batch first solves an inner problem, then the step moves the parameter towards its solution."""
-    module = numbers(0.0)
-    solutions = []
-
-    def loss(batch):
-        inner = torch.zeros(1, requires_grad=True)
-        inner_loop(
-            lambda: (inner - 3.0).square().sum(), [inner], partial(torch.optim.SGD, lr=0.25), n_steps=20
-        )
-        solutions.append(inner.item())
-        return (module[0] - inner.detach()).square().sum()
-
-    step = Step(loss, list(module), sgd)
-    run(Stage("outer", module, [step], lambda: abs(module[0].item() - 3.0), make_rows(), max_epochs=60))
-    assert solutions == pytest.approx([3.0] * 60, abs=1e-4)
-    assert module[0].item() == pytest.approx(3.0, abs=1e-3)
-
-
-def test_an_inner_loop_works_inside_no_grad():
-    position = torch.tensor([4.0], requires_grad=True)
-    with torch.no_grad():
-        inner_loop(lambda: position.square().sum(), [position], partial(torch.optim.SGD, lr=0.5), n_steps=1)
-    assert position.item() == 0.0

@@ -10,8 +10,8 @@ millisecond, so weights can be fitted for every batch.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Literal
+import math
+from typing import Literal
 
 import numpy as np
 import torch
@@ -21,10 +21,11 @@ from torch import Tensor
 from stablemiss.checks import check_choice, check_integer, check_number
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.seeding import Rng, check_rng
-from stablemiss.training import inner_loop
 
 # PAPER: a `Memory` of kind "blend" averages this many first batches equally, before it uses `alpha`.
 N_AVERAGED_BATCHES = 10
+# PAPER: of the steps on the weights.
+MOMENTUM = 0.9
 
 
 class ChannelDependence:
@@ -76,33 +77,35 @@ class ChannelDependence:
         It also falls if a few rows get all the weight, so it must be combined with a penalty on the spread of
         the weights.
         """
+        return self._covariances(weight, self._channels(features))[1].square().sum()
+
+    def gradient(self, weight: Tensor, features: RandomFeatures) -> Tensor:
+        """Derivative (n,) of the loss with respect to `weight`, several times as fast as by autograd."""
+        # With C the included covariances and μ the means, the derivative with respect to the weight of row i
+        # is 2 (uᵢᵀ C uᵢ − 2 μᵀ C uᵢ).
+        channels = self._channels(features)
+        mean, included = self._covariances(weight, channels)
+        products = channels @ included
+        return 2 * products.mul_(channels.sub_(2 * mean[:, None])).sum(dim=(0, 2))
+
+    def _channels(self, features: RandomFeatures) -> Tensor:
+        """Random features (q, n, d)."""
         # DEVIATION: each column has its own frequencies and phases, and a feature is a cosine, because the
         # authors' code shares the frequencies between columns (each has its own phase) and adds cosine and
         # sine, so that the functions it compares differ only by a shift.
-        channels = features.of_values(self.standardised).permute(2, 0, 1).contiguous()
-        return _SquaredCovariances.apply(weight, channels, self.pairs)
+        frequency, phase = (
+            # Contiguous, so that the result is too; otherwise a step takes several times as long.
+            table.T.contiguous()[:, None].to(self.standardised)
+            for table in (features.frequency, features.phase)
+        )
+        return torch.addcmul(phase, self.standardised, frequency).cos_().mul_(math.sqrt(2))
 
-
-class _SquaredCovariances(torch.autograd.Function):
-    """Sum of squared covariances of pairs of columns; its explicit gradient is twice as fast as autograd."""
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, channels: Tensor, pairs: Tensor) -> Tensor:
+    def _covariances(self, weight: Tensor, channels: Tensor) -> tuple[Tensor, Tensor]:
+        """Weighted means (q, d), and covariances (q, d, d) that are zero for pairs that do not count."""
         # E[uv] − E[u] E[v]: features lie within ±√2, so no precision is lost by not centring them first.
         mean = weight @ channels
         products = (channels * weight[:, None]).mT @ channels
-        covariance = products.baddbmm_(mean[:, :, None], mean[:, None, :], alpha=-1)
-        included = covariance * pairs
-        ctx.save_for_backward(channels, mean, included)
-        return (included * covariance).sum()
-
-    @staticmethod
-    def backward(ctx: Any, *grad_output: Tensor) -> tuple[Tensor, None, None]:
-        # With C the included covariances, the derivative with respect to the weight of row i is
-        # 2 (uᵢᵀ C uᵢ − 2 μᵀ C uᵢ).
-        channels, mean, included = ctx.saved_tensors
-        weight_gradient = ((channels @ included) * (channels - 2 * mean[:, None])).sum(dim=(0, 2))
-        return 2 * grad_output[0] * weight_gradient, None, None
+        return mean, products.baddbmm(mean[:, :, None], mean[:, None, :], alpha=-1) * self.pairs
 
 
 class Memory:
@@ -253,33 +256,44 @@ class BatchDecorrelator:
             Sample weights. Dependence is measured under the product of sample weights and fitted weights, so
             that a row of weight two is equivalent to two equal rows.
         """
-        # PAPER: v = 1 at the start of each batch.
-        logits = torch.ones_like(weight).requires_grad_()
         log_weight = weight.clamp_min(1e-30).log()
         d = len(self.groups)
         # DEVIATION: if there are many features, a subset is drawn for each batch, because cost and dependence
         # grow with the square of their number, and with a fixed λ_p the steps would become unstable.
         width = min(d, self.max_columns)
         columns = torch.from_numpy(self.rng.permutation(d)[:width]) if width < d else torch.arange(d)
-        with_memory = self.memory.append_features(features)[:, columns.to(features.device)]
+        # Indexing instead would store the rows column by column, which makes a step twice as slow.
+        with_memory = self.memory.append_features(features).index_select(1, columns.to(features.device))
         groups = torch.from_numpy(self.groups)[columns].to(features.device)
-        dependence = ChannelDependence(with_memory, groups)
-
-        def loss() -> Tensor:
-            normalised = self.memory.append_logits(logits + log_weight).softmax(dim=0)
-            # PAPER: λ_p divides the dependence; its random features are new in each step.
-            drawn = RandomFeatures.draw(width, self.q, self.rng)
-            return dependence(normalised, drawn) / self.lambda_p + logits.softmax(dim=0).square().sum()
-
-        # PAPER: a tenth of the learning rate in the second half, which starts without momentum.
-        n_second = self.n_steps // 2
-        for factor, n_steps in ((1.0, self.n_steps - n_second), (0.1, n_second)):
-            lr = factor * self.learning_rate
-            inner_loop(loss, [logits], partial(torch.optim.SGD, lr=lr, momentum=0.9), n_steps)
-        logits = logits.detach()
+        with torch.no_grad():
+            logits = self._fit(ChannelDependence(with_memory, groups), log_weight)
         self.memory.add(features, logits + log_weight)
         fitted = logits.softmax(dim=0)
         # A tensor is added, because reading a number would make a GPU wait.
         self._sum_of_shares = self._sum_of_shares.to(fitted) + 1 / (len(fitted) * fitted.square().sum())
         self._n_batches += 1
         return fitted
+
+    def _fit(self, dependence: ChannelDependence, log_weight: Tensor) -> Tensor:
+        """Logits (n,) of the weights of a batch, by gradient descent with momentum."""
+        # PAPER: v = 1 at the start of each batch.
+        logits, velocity = torch.ones_like(log_weight), torch.zeros_like(log_weight)
+        n, n_first = len(logits), self.n_steps - self.n_steps // 2
+        for step in range(self.n_steps):
+            # PAPER: a tenth of the learning rate in the second half, which starts without momentum.
+            learning_rate = self.learning_rate * (1.0 if step < n_first else 0.1)
+            momentum = 0.0 if step == n_first else MOMENTUM
+            # PAPER: λ_p divides the dependence; its random features are new in each step.
+            drawn = RandomFeatures.draw(dependence.standardised.shape[1], self.q, self.rng)
+            normalised = self.memory.append_logits(logits + log_weight).softmax(dim=0)
+            gradient = _through_softmax(normalised, dependence.gradient(normalised, drawn))[:n]
+            share = logits.softmax(dim=0)
+            gradient.div_(self.lambda_p).add_(_through_softmax(share, 2 * share))
+            velocity.mul_(momentum).add_(gradient)
+            logits.sub_(velocity, alpha=learning_rate)
+        return logits
+
+
+def _through_softmax(softmax: Tensor, gradient: Tensor) -> Tensor:
+    """The gradient with respect to logits from that with respect to their softmax."""
+    return softmax * (gradient - softmax @ gradient)

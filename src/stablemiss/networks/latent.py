@@ -12,7 +12,7 @@ from stablemiss.checks import MAX_DRAWS
 from stablemiss.networks.mlp import MLP
 
 # Maximum number of elements of a tensor for a chunk of rows: small enough for the processor's cache.
-MAX_ELEMENTS = 2**19
+MAX_ELEMENTS = 2**18
 
 
 def target_columns(target: Tensor, d_output: int) -> Tensor:

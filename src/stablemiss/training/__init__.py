@@ -2,7 +2,7 @@
 
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
-from stablemiss.training.loop import MIN_OPS_FOR_THREADS, Stage, Step, inner_loop, run_stages
+from stablemiss.training.loop import MIN_OPS_FOR_THREADS, Stage, Step, run_stages
 from stablemiss.training.optimisers import MakeOptimiser, adamw, minimise, one_cycle
 from stablemiss.training.rows import CHUNK_SIZE, Rows, mean_loss, to_device
 
@@ -16,7 +16,6 @@ __all__ = [
     "Stage",
     "Step",
     "adamw",
-    "inner_loop",
     "mean_loss",
     "minimise",
     "one_cycle",

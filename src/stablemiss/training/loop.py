@@ -4,7 +4,6 @@
 - Alternating updates (a critic on every batch, a generator on every fifth) are one stage with two steps.
 - Fitting row weights and then the predictor takes two stages.
 - Full-batch optimisation is a stage without rows, or a stage whose batch size is the number of rows.
-- A loss that solves a small optimisation problem for each batch calls `inner_loop`.
 """
 
 from __future__ import annotations
@@ -161,10 +160,6 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[Hi
     list of History
         One per stage.
 
-    See Also
-    --------
-    inner_loop : A fixed number of steps on a small problem inside a loss.
-
     Examples
     --------
     Fit a line:
@@ -188,42 +183,6 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[Hi
         with torch_randomness(rng), torch_threads(stage.n_threads):
             histories.append(_run(stage, rng, progress))
     return histories
-
-
-def inner_loop(
-    loss: Callable[[], Tensor], parameters: Sequence[Tensor], optimiser: MakeOptimiser, n_steps: int
-) -> None:
-    """Run optimiser steps on a small problem inside a loss, such as learning the row weights of one batch.
-
-    Parameters
-    ----------
-    loss : callable
-        Function without arguments that returns a scalar tensor.
-    parameters : sequence of tensors
-        Updated in place.
-    optimiser : callable
-        As in `Step`; a new optimiser is made in each call.
-    n_steps : int
-        A larger value solves the problem more exactly; each step costs one evaluation of the loss and its
-        gradient.
-
-    See Also
-    --------
-    run_stages : Training with batches, validation score and early stopping.
-
-    Examples
-    --------
-    >>> from functools import partial
-    >>> position = torch.tensor([4.0], requires_grad=True)
-    >>> sgd = partial(torch.optim.SGD, lr=0.5)
-    >>> inner_loop(lambda: (position - 1.0).square().sum(), [position], sgd, n_steps=1)
-    >>> position.detach()
-    tensor([1.])
-    """
-    updater = _Updater(parameters, optimiser, clip=math.inf)
-    with torch.enable_grad():
-        for _ in range(n_steps):
-            updater.step(loss())
 
 
 class _Updater:
