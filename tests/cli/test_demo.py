@@ -33,7 +33,7 @@ def test_a_report_that_cannot_be_written_gives_an_error_before_the_first_fit(err
         raise AssertionError("the demo ran")
 
     monkeypatch.setattr("stablemiss.experiments.reproduce.run_demo", never)
-    monkeypatch.setattr("stablemiss.report.page.find_spec", lambda name: None)
+    monkeypatch.setattr("stablemiss.pages.document.find_spec", lambda name: None)
     assert 'pip install "stablemiss[report]"' in error_of("demo")
 
 

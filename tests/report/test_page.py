@@ -13,9 +13,10 @@ import pytest
 
 from stablemiss.experiments.budgets import BUDGETS, demo_budget
 from stablemiss.experiments.tables import TABLES, demo_table
+from stablemiss.pages import document, write_page
 from stablemiss.report import page as module
 from stablemiss.report.claims import RULES
-from stablemiss.report.page import render_page, write_page
+from stablemiss.report.page import render_page
 from stablemiss.report.text import title_of
 from stablemiss.results import Record
 
@@ -229,7 +230,9 @@ def test_a_failed_write_keeps_the_earlier_page(tmp_path):
 
 
 def test_without_jinja2_the_error_says_how_to_install_it(stored, monkeypatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "jinja2" else object())
+    monkeypatch.setattr(
+        "stablemiss.pages.document.find_spec", lambda name: None if name == "jinja2" else object()
+    )
     with pytest.raises(ModuleNotFoundError, match=r'pip install "stablemiss\[report\]"'):
         render_page(stored, QUICK)
 
@@ -257,7 +260,7 @@ def test_views_import_neither_torch_nor_scikit_learn(stored, tmp_path):
 def test_the_templates_are_part_of_the_package():
     folder = Path(module.__file__).parent / "templates"
     assert (folder / "page.html.j2").is_file()
-    assert (folder / "style.css").is_file()
+    assert (Path(document.__file__).parent / "templates" / "style.css").is_file()
 
 
 @pytest.mark.slow

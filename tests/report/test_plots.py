@@ -6,7 +6,8 @@ import pytest
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.comparison import compare
 from stablemiss.experiments.tables import ABLATION, TABLES, WEIGHTED_ABLATION
-from stablemiss.report.plots import INK, VARIANTS, gap_limits, gap_plot, mask_plot
+from stablemiss.pages import INK
+from stablemiss.report.plots import VARIANTS, gap_limits, gap_plot, mask_plot
 
 STANDARD = BUDGETS["standard"]
 

@@ -46,7 +46,8 @@ def demo(
     """Train methods at one missing rate and test them at nine, on synthetic data with a known optimum."""
     with plain_errors():
         from stablemiss.experiments.tables import demo_table
-        from stablemiss.report.page import check_can_render, render_page, write_page
+        from stablemiss.pages import check_can_render, write_page
+        from stablemiss.report.page import render_page
         from stablemiss.writing import check_can_write
 
         check_can_render()

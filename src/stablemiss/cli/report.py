@@ -34,10 +34,11 @@ def report(
     """Write an HTML report of the records of `stablemiss reproduce`, beside the published results."""
     with plain_errors():
         from stablemiss.experiments.reproduce import current_records, to_budget
+        from stablemiss.pages import check_can_render, write_page
         from stablemiss.report.changes import FIRST_RUN, changes_markdown
         from stablemiss.report.markdown import reproduction_markdown, split_page, write_block
         from stablemiss.report.method_results import method_results
-        from stablemiss.report.page import check_can_render, render_page, write_page
+        from stablemiss.report.page import render_page
         from stablemiss.report.summary import summarise
         from stablemiss.results import Store
         from stablemiss.writing import check_can_write

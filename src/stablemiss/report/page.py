@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
-from importlib.util import find_spec
-from pathlib import Path
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.patterns import draw_patterns
 from stablemiss.experiments.tables import TABLES, PaperTable
+from stablemiss.pages import make_environment
 from stablemiss.report import text
 from stablemiss.report.claims import RULES
 from stablemiss.report.long_training import LongTraining
@@ -18,16 +17,6 @@ from stablemiss.report.plots import gap_limits, gap_plot, mask_plot
 from stablemiss.report.summary import Summary, summarise
 from stablemiss.report.verdict import verdict
 from stablemiss.results import Record
-from stablemiss.writing import atomic_write
-
-
-def check_can_render() -> None:
-    """Raise if jinja2 or matplotlib is not installed. Call it before a long computation, not after it."""
-    absent = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
-    if absent:
-        raise ModuleNotFoundError(
-            f'The HTML report needs {" and ".join(absent)}; install with: pip install "stablemiss[report]".'
-        )
 
 
 def render_page(
@@ -50,16 +39,7 @@ def render_page(
     as_published : iterable of Record, default=()
         Records of the budget "as_published", shown beside those of `budget`.
     """
-    check_can_render()
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("stablemiss.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = make_environment("stablemiss.report")
     environment.filters.update(
         title=text.title_of,
         table=text.table_title,
@@ -108,10 +88,3 @@ def _training_plots(training: LongTraining) -> list[tuple[str, str]]:
     return [
         (name, gap_plot(comparison, f"training-{i}-", limits)) for i, (name, comparison) in enumerate(plotted)
     ]
-
-
-def write_page(page: str, path: str | Path) -> Path:
-    """Write a page; an earlier file is replaced only when the new one is complete."""
-    with atomic_write(path) as unfinished:
-        unfinished.write_text(page, encoding="utf-8")
-    return Path(path)

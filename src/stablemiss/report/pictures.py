@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from stablemiss.experiments.array_tables import ArrayColumn, ArrayTable, Setting
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.shown import Shown, ShownDigits, ShownOutage, ShownSensors
-from stablemiss.report.plots import COLOURS, INK, picture
+from stablemiss.pages import COLOURS, INK, picture
 from stablemiss.report.text import title_of
 from stablemiss.results import Record
 
