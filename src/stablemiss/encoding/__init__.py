@@ -4,6 +4,7 @@ from stablemiss.encoding.arrays import ArrayEncoder, ArrayRows, is_array, read_a
 from stablemiss.encoding.encoded import Encoded, OnOutOfRange
 from stablemiss.encoding.encoder import TableEncoder
 from stablemiss.encoding.inputs import Encoder, encoder_from_state, make_encoder, read_rows, row_shape
+from stablemiss.encoding.masking import numeric_columns, observed_cells, with_missing
 from stablemiss.encoding.report import ColumnSummary, SuspiciousDataWarning
 from stablemiss.encoding.table import Table, read_table
 
@@ -20,8 +21,11 @@ __all__ = [
     "encoder_from_state",
     "is_array",
     "make_encoder",
+    "numeric_columns",
+    "observed_cells",
     "read_array",
     "read_rows",
     "read_table",
     "row_shape",
+    "with_missing",
 ]

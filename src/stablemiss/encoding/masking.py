@@ -1,0 +1,95 @@
+"""Masks of any table, and tables with further values hidden, in the library of the user's table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from stablemiss.data import Bools, Floats, to_array
+from stablemiss.encoding.table import Table, missing_entries
+
+
+def observed_cells(table: Table) -> Bools:
+    """Mask (n, d) of a table, True = observed.
+
+    Examples
+    --------
+    >>> from stablemiss.encoding import read_table
+    >>> observed_cells(read_table([[1.0, None], [2.0, "b"]])).tolist()
+    [[True, False], [True, True]]
+    """
+    return np.column_stack([~missing_entries(column) for column in table.columns])
+
+
+def numeric_columns(table: Table) -> Floats:
+    """Columns as numbers (n, d), NaN where missing: categories by their rank, dates in seconds.
+
+    Examples
+    --------
+    >>> from stablemiss.encoding import read_table
+    >>> numeric_columns(read_table([["b"], ["a"], [None]])).ravel().tolist()
+    [1.0, 0.0, nan]
+    """
+    return np.column_stack([_to_numbers(column) for column in table.columns])
+
+
+def _to_numbers(column: NDArray) -> Floats:
+    if column.dtype.kind == "f":
+        return column
+    numbers, observed = np.full(len(column), np.nan), ~missing_entries(column)
+    if column.dtype == object:
+        numbers[observed] = np.unique(column[observed].astype(str), return_inverse=True)[1]
+    else:
+        numbers[observed] = column[observed].astype(np.int64) / 1e6
+    return numbers
+
+
+def with_missing(X: Any, observed: Bools) -> Any:
+    """The table with the values missing where `observed` is False, in the same library.
+
+    Integers become floats, and booleans of pandas and numpy as well, if their type has no missing value. The
+    table itself is not modified.
+
+    Parameters
+    ----------
+    X : array-like or data frame, (n, d)
+    observed : (n, d) bool
+        True = stays as it is.
+
+    Examples
+    --------
+    >>> import polars
+    >>> table = polars.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    >>> with_missing(table, np.array([[True, False], [False, True]])).rows()
+    [(1, None), (None, 'y')]
+    """
+    if nw.dependencies.is_pandas_dataframe(X):
+        # By position, because labels need not be unique. Booleans would become objects.
+        columns = [X.iloc[:, j] for j in range(X.shape[1])]
+        columns = [column.astype(float) if column.dtype == bool else column for column in columns]
+        hidden = [column.where(observed[:, j]) for j, column in enumerate(columns)]
+        result = X.copy(deep=False)
+        for j, column in enumerate(hidden):
+            result.isetitem(j, column)
+        return result
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        masks = [
+            nw.new_series("mask", mask.tolist(), nw.Boolean, backend=frame.implementation)
+            for mask in observed.T
+        ]
+        return frame.with_columns(
+            nw.when(mask).then(nw.col(name)).alias(name)
+            for name, mask in zip(frame.columns, masks, strict=True)
+        ).to_native()
+    array = to_array(X)
+    if array.dtype.kind in "iub":
+        array = array.astype(np.float64)
+    if array.dtype.kind == "f":
+        return np.where(observed, array, np.nan).astype(array.dtype)
+    hidden_array = array.astype(object)
+    hidden_array[~observed] = None
+    return hidden_array
