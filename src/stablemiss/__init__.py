@@ -20,6 +20,9 @@ _MODULES = {
     "UnknownCategoryWarning": "stablemiss.estimators",
     "UnseenMissingWarning": "stablemiss.estimators",
     "load_model": "stablemiss.estimators",
+    "diagnose": "stablemiss.diagnostics",
+    "plot_missingness": "stablemiss.diagnostics",
+    "plot_missingness_shift": "stablemiss.diagnostics",
 }
 
 __all__ = [
@@ -33,10 +36,14 @@ __all__ = [
     "SuspiciousDataWarning",
     "UnknownCategoryWarning",
     "UnseenMissingWarning",
+    "diagnose",
     "load_model",
+    "plot_missingness",
+    "plot_missingness_shift",
 ]
 
 if TYPE_CHECKING:
+    from stablemiss.diagnostics import diagnose, plot_missingness, plot_missingness_shift
     from stablemiss.estimators import (
         AnyMaskClassifier,
         AnyMaskRegressor,

@@ -4,7 +4,7 @@ from stablemiss.encoding.arrays import ArrayEncoder, ArrayRows, is_array, read_a
 from stablemiss.encoding.encoded import Encoded, OnOutOfRange
 from stablemiss.encoding.encoder import TableEncoder
 from stablemiss.encoding.inputs import Encoder, encoder_from_state, make_encoder, read_rows, row_shape
-from stablemiss.encoding.masking import numeric_columns, observed_cells, with_missing
+from stablemiss.encoding.masking import numeric_columns, observed_cells, take_rows, with_missing
 from stablemiss.encoding.report import ColumnSummary, SuspiciousDataWarning
 from stablemiss.encoding.table import Table, read_table
 
@@ -27,5 +27,6 @@ __all__ = [
     "read_rows",
     "read_table",
     "row_shape",
+    "take_rows",
     "with_missing",
 ]

@@ -93,3 +93,17 @@ def with_missing(X: Any, observed: Bools) -> Any:
     hidden_array = array.astype(object)
     hidden_array[~observed] = None
     return hidden_array
+
+
+def take_rows(table: Any, rows: NDArray) -> Any:
+    """Rows of a table of any library, in a given order, possibly repeated.
+
+    Examples
+    --------
+    >>> take_rows([[1, 2], [3, 4]], np.array([1, 1])).tolist()
+    [[3, 4], [3, 4]]
+    """
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return frame[rows.tolist()].to_native()
+    return to_array(table)[rows]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
-def make_frame(columns: dict[str, NDArray], types: dict[str, Any], like: Any) -> Any:
+def make_frame(columns: dict[str, NDArray], types: dict[str, Any], like: Any, keep_index: bool = True) -> Any:
     """A data frame with these columns, in the library of another table.
 
     Parameters
@@ -23,9 +23,10 @@ def make_frame(columns: dict[str, NDArray], types: dict[str, Any], like: Any) ->
         Name → narwhals type, for each column of objects: without it, the type of a column in which everything
         is missing would be unknown.
     like : table
-        A data frame of the same number of rows: the result is a frame of the same library, with the same
-        index if it has one. For arrays and lists it is a pandas, polars or pyarrow table, whichever is
-        installed.
+        A data frame: the result is a frame of the same library. For arrays and lists it is a pandas, polars
+        or pyarrow table, whichever is installed.
+    keep_index : bool, default=True
+        Whether the result has the index of `like`, if that has one. It must then have as many rows.
 
     Examples
     --------
@@ -40,7 +41,7 @@ def make_frame(columns: dict[str, NDArray], types: dict[str, Any], like: Any) ->
         library = "pyarrow" if hasattr(like, "__arrow_c_stream__") else _installed_library()
         return _from_dict(columns, types, library)
     frame = _from_dict(columns, types, table.implementation)
-    index = nw.maybe_get_index(table)
+    index = nw.maybe_get_index(table) if keep_index else None
     if index is not None:
         frame.index = index
     return frame
