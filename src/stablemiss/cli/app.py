@@ -8,6 +8,7 @@ import typer
 
 from stablemiss import __version__
 from stablemiss.cli.demo import demo
+from stablemiss.cli.diagnose import diagnose
 from stablemiss.cli.evaluate import evaluate
 from stablemiss.cli.fit import fit
 from stablemiss.cli.methods import methods
@@ -48,6 +49,9 @@ app.command(epilog="Example:  stablemiss evaluate houses.stablemiss other_houses
 app.command(
     epilog="Example:  stablemiss predict houses.stablemiss new.csv --interval 0.9 --explain --keep id"
 )(predict)
+app.command(
+    epilog="Example:  stablemiss diagnose before.csv now.csv --model houses.stablemiss --output shift.html"
+)(diagnose)
 app.command(epilog="Example:  stablemiss tune houses.csv --target price --study houses.journal")(tune)
 app.command(epilog="Example:  stablemiss methods")(methods)
 app.command(epilog="Example:  stablemiss reproduce table1 figure2 --budget quick --jobs 2")(reproduce)

@@ -1,0 +1,158 @@
+"""`stablemiss diagnose`: has the missingness shifted between two tables, and what does it cost a model?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stablemiss.cli.columns import Remarks, infer_types, is_numeric, to_training_types
+from stablemiss.cli.errors import plain_errors
+from stablemiss.cli.formats import check_not_input, check_readable
+from stablemiss.cli.options import (
+    TABLE_HELP,
+    AsJson,
+    Decimal,
+    Encoding,
+    FormatName,
+    Ignore,
+    MissingValue,
+    Seed,
+    Separator,
+    check_model_file,
+    read_options,
+)
+from stablemiss.cli.predict import load_estimator
+from stablemiss.cli.reading import ReadOptions, read_table
+from stablemiss.cli.training import check_column, text_rules
+from stablemiss.writing import check_can_write
+
+if TYPE_CHECKING:
+    import pyarrow
+    from numpy.typing import NDArray
+
+    from stablemiss.estimators.base import MissingEstimator
+
+
+def diagnose(
+    reference: Annotated[Path, typer.Argument(help=f"Table from before: {TABLE_HELP}")],
+    current: Annotated[Path, typer.Argument(help="New table, with the same columns.")],
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="Model file, whose error under the new missing values is forecast. The first table must "
+            "contain its target, and should not be the table it was fitted to.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that the model predicts, which is not compared. Default: that of the model.",
+            metavar="COLUMN",
+            show_default=False,
+        ),
+    ] = None,
+    ignore: Ignore = None,
+    alpha: Annotated[float, typer.Option(help="Probability of a false alarm.")] = 0.05,
+    output: Annotated[
+        Path | None, typer.Option(help="HTML page to write, with pictures.", show_default=False)
+    ] = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
+    file_format: FormatName = None,
+    missing_value: MissingValue = None,
+) -> None:
+    """Tell whether values go missing in another way than before, which columns changed, and what it costs.
+
+    The exit code is 0 if there was no shift, 1 if there was one, and 2 if there are too few rows to tell, or
+    if an error occurred.
+    """
+    with plain_errors():
+        options = read_options(separator, decimal, encoding, file_format, missing_value)
+        for path in (reference, current):
+            check_readable(path, options.format)
+        if output is not None:
+            check_can_write(output)
+            inputs = {"the first table": reference, "the second table": current, "--model": model}
+            check_not_input("--output", output, {name: path for name, path in inputs.items() if path})
+        if model is not None:
+            check_model_file(model, reference)
+        from stablemiss import diagnose as diagnose_tables
+        from stablemiss.pages import check_can_render
+
+        if output is not None:
+            check_can_render()
+        estimator = None if model is None else load_estimator(model, True, None, None)
+        if estimator is None:
+            left_out = [*(ignore or []), *([] if target is None else [target])]
+            tables, y = _read_tables((reference, current), options, left_out), None
+        else:
+            name = target or estimator.target_name_
+            if name is None:
+                raise ValueError(f"{model} does not contain the name of its target; give it with --target.")
+            first, y = _read_rows(reference, options, estimator, name)
+            tables = first, _read_rows(current, options, estimator, None)[0]
+        result = diagnose_tables(*tables, estimator, y, alpha=alpha, random_state=seed)
+        if output is not None:
+            result.save_html(output)
+        typer.echo(json.dumps(result.to_dict(), indent=2) if as_json else str(result))
+        if output is not None and not as_json:
+            typer.echo(f"\nWritten: {output}")
+        raise typer.Exit(result.exit_code)
+
+
+def _read_tables(
+    paths: tuple[Path, Path], options: ReadOptions, ignored: list[str]
+) -> tuple[pyarrow.Table, pyarrow.Table]:
+    """Both tables; the second one is read with the types of the first."""
+    table, dialect = read_table(paths[0], options)
+    for name in ignored:
+        check_column(table.column_names, name, str(paths[0]))
+    kept = [name for name in table.column_names if name not in ignored]
+    first, _ = infer_types(table.select(kept), text_rules(paths[0], options, dialect))
+    is_number = {name: is_numeric(first.column(name)) for name in kept}
+    table, dialect = read_table(paths[1], options)
+    names = [name for name in table.column_names if name not in ignored]
+    kinds = {
+        "numbers": [name for name in names if is_number.get(name)],
+        "categories": [name for name in names if not is_number.get(name, True)],
+        "dates": [],
+    }
+    rules = text_rules(paths[1], options, dialect)
+    return first, to_training_types(table.select(names), kinds, rules, Remarks())
+
+
+def _read_rows(
+    path: Path, options: ReadOptions, estimator: MissingEstimator, target: str | None
+) -> tuple[pyarrow.Table, NDArray[Any] | None]:
+    """The columns that a model uses, and the targets of the rows if `target` is given.
+
+    Rows without a target are left out then.
+    """
+    import numpy as np
+    import pyarrow
+
+    from stablemiss.cli.new_rows import open_new_rows
+
+    with open_new_rows(path, options, estimator, target) as rows:
+        if target is not None:
+            check_column(rows.source.column_names, target, rows.source.name)
+        batches = list(rows.batches())
+    features = pyarrow.concat_tables([batch.features for batch in batches], promote_options="permissive")
+    if target is None:
+        return features, None
+    y = np.concatenate([batch.target for batch in batches if batch.target is not None])
+    is_known = np.isfinite(y)
+    if not is_known.any():
+        raise ValueError(
+            f"Column {target!r} in {rows.source.name} has no known values, so nothing can be forecast."
+        )
+    classes = getattr(estimator, "classes_", None)
+    y = y[is_known]
+    return features.filter(pyarrow.array(is_known)), y if classes is None else classes[y.astype(int)]
