@@ -27,6 +27,9 @@ Verdict = Literal["shift", "no shift", "cannot tell"]
 Kind = Literal["rate", "pair", "link", "joint", "value"]
 # How the probability of a false alarm about masks is divided between the kinds of tests.
 SHARES: dict[Kind, float] = {"rate": 0.6, "pair": 0.15, "link": 0.15, "joint": 0.1}
+# The probability of a false alarm about values is this share of α, so that a shift of the masks is seldom
+# accompanied by one.
+VALUE_SHARE = 0.4
 # Without a finding, "no shift" is said only if a change of a rate by this much would have been found.
 MAX_UNDETECTED = 0.35
 # Probability with which such a change is found.
@@ -95,7 +98,7 @@ class Comparison:
     ----------
     tables : TwoTables
     alpha : float
-        Probability of a false alarm about masks, and of one about values.
+        Probability of a false alarm about masks.
     rate_p, value_p : (d,)
         p-values of each column, adjusted for their number.
     pairs : PairChanges
@@ -148,8 +151,7 @@ def compare_tables(tables: TwoTables, alpha: float, rng: Rng) -> Comparison:
     ----------
     tables : TwoTables
     alpha : float
-        Probability of a false alarm about masks if nothing changed, divided between the kinds of tests; and
-        of a false alarm about values.
+        Probability of a false alarm about masks if nothing changed, divided between the kinds of tests.
     rng : numpy Generator
         Draws rows of large tables, folds and permutations.
     """
@@ -202,9 +204,9 @@ def _findings(comparison: Comparison) -> Iterator[Finding]:
         yield Finding("link", (names[j], names[k]), *slopes, p_value, limits["link"])
     if comparison.joint.p_value <= limits["joint"]:
         yield Finding("joint", (), 0.5, comparison.joint.auc, comparison.joint.p_value, limits["joint"])
-    for i in np.flatnonzero(comparison.value_p <= alpha):
-        difference = float(comparison.values.difference[i])
-        yield Finding("value", (names[i],), 0.0, difference, float(comparison.value_p[i]), alpha)
+    for i in np.flatnonzero(comparison.value_p <= VALUE_SHARE * alpha):
+        difference, p_value = float(comparison.values.difference[i]), float(comparison.value_p[i])
+        yield Finding("value", (names[i],), 0.0, difference, p_value, VALUE_SHARE * alpha)
 
 
 def _small(p_values: Floats, is_tested: Bools, threshold: float) -> Iterator[tuple[int, int, float]]:

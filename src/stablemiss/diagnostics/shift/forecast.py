@@ -1,14 +1,19 @@
 """Forecast of a model's error under the masks of new rows, without their labels.
 
 Masks of the current table are laid over labelled reference rows, and the model predicts these. A value that
-is missing in a reference row cannot be shown, so each mask is laid over a row that observes as much of it as
-possible; what is still hidden in excess is accounted for by a log-linear model of the loss given the mask.
+is missing in a reference row cannot be shown, so too much is hidden. By how much that raises the loss is
+estimated by hiding as much once more: with L(own, new) the mean loss of reference rows under their own and
+new masks,
+
+    F(new) = L(own, new)² / L(own, new, own of another row)
+
+and the forecast is L(own) F(new) / F(masks of the reference), which is exact without a shift, and if
+the reference is complete.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.base import is_classifier
-from sklearn.linear_model import PoissonRegressor
 
 from stablemiss.data import Bools, Floats
 from stablemiss.diagnostics.shift.findings import Comparison
 from stablemiss.encoding import take_rows, with_missing
 from stablemiss.seeding import Rng
 
-# Masks that are laid over reference rows.
-N_ROWS = 4000
-# Reference rows among which the one that observes most of a mask is chosen, at random.
-N_CANDIDATES = 64
+# Reference rows over which masks are laid; fewer rows are used several times.
+N_ROWS, MIN_ROWS = 4000, 2000
+# Random masks among which the one is chosen whose row is nearest in its drivers.
+N_CANDIDATES, MAX_DRIVERS = 16, 2
 N_BOOTSTRAP = 400
 # Columns whose part in the damage is forecast on its own: those with the most certain findings.
 N_CAUSES = 5
@@ -68,7 +72,7 @@ class Forecast:
         the units of `metric`.
     hidden_in_excess : float
         Share of the values that the current masks show and that were missing in the reference rows they were
-        laid over. The larger it is, the more the forecast relies on the model of the loss.
+        laid over. The larger it is, the more the forecast relies on extrapolation.
     causes : tuple of Cause
         Most damaging first.
     """
@@ -160,94 +164,86 @@ def forecast(model: Any, reference: Any, current: Any, y: Any, comparison: Compa
             f"y has {len(losses.y)} targets, but reference has {len(tables.reference)} rows. Pass the target "
             "of each row of reference."
         )
-    shared = _Reference(reference, tables.reference, losses, rng)
-    before = shared.losses_of_sample(tables.reference)
-    rows, masks = _lay_masks(comparison, rng)
-    # The same rows under masks of the reference: only the ratio of the two losses is used, so that it does
-    # not matter which rows were chosen.
-    usual = tables.reference[rng.integers(len(tables.reference), size=len(rows))]
-    under = [shared.losses_under(rows, some) for some in (usual, masks)]
-    shown = [tables.reference[rows] & some for some in (usual, masks)]
-    effects = _effects(
-        np.concatenate([before, *under]), np.concatenate([tables.reference[shared.sample], *shown])
-    )
-    adjusted = [
-        loss * np.exp(-((some & ~observed) @ effects))
-        for loss, some, observed in zip(under, (usual, masks), shown, strict=True)
-    ]
-    means = [
-        before[rng.integers(len(before), size=len(before))].mean()
-        * _ratio(adjusted, rng.integers(len(rows), size=len(rows)))
-        for _ in range(N_BOOTSTRAP)
-    ]
-    low, high = (losses.error(mean) for mean in np.quantile(means, (0.025, 0.975)))
+    rows = _Rows(reference, tables.reference, losses, rng)
+    own = tables.reference[rows.index]
+    others = own[rng.permutation(len(own))]
+    before = rows.losses_under(own)
+    usual, new = own[rng.permutation(len(own))], _masks_for(comparison, rows.index, rng)
+    means = _Means(before, *(rows.losses_under(mask) for mask in (usual, usual & others, new, new & others)))
+    bootstrap = [means.forecast(rows.resample(rng)) for _ in range(N_BOOTSTRAP)]
+    low, high = (losses.error(mean) for mean in np.quantile(bootstrap, (0.025, 0.975)))
     return Forecast(
         metric=losses.metric,
         before=losses.error(before.mean()),
-        after=losses.error(before.mean() * _ratio(adjusted, np.arange(len(rows)))),
+        after=losses.error(means.forecast(np.arange(len(own)))),
         interval=(low, high),
         constant=losses.constant(),
         own_estimate=_own_estimate(model, current, tables.absent, losses),
-        hidden_in_excess=float((masks & ~shown[1]).sum() / max(1, masks.sum())),
-        causes=_causes(comparison, shared, effects, rng),
+        hidden_in_excess=float((new & ~own).sum() / max(1, new.sum())),
+        causes=_causes(comparison, rows, before),
     )
 
 
-def _ratio(losses: Sequence[Floats], rows: NDArray) -> float:
-    """Mean loss of rows under new masks divided by that under usual ones."""
-    usual, new = (loss[rows].mean() for loss in losses)
-    return float(new / usual) if usual > 0 else 1.0
+@dataclass(frozen=True, eq=False)
+class _Means:
+    """Losses (n,) of the same rows under several masks, in the notation at the top of this file."""
+
+    own: Floats
+    usual: Floats
+    usual_and_others: Floats
+    new: Floats
+    new_and_others: Floats
+
+    def forecast(self, rows: NDArray) -> float:
+        """Expected mean loss under the new masks, from some of the rows."""
+        own, usual, usual_others, new, new_others = (loss[rows].mean() for loss in vars(self).values())
+        if min(usual, usual_others, new_others) <= 0:
+            return float(new)
+        return float(own * (new**2 / new_others) / (usual**2 / usual_others))
 
 
-class _Reference:
-    """Labelled rows, of which a sample is predicted."""
+class _Rows:
+    """Labelled rows that are predicted: all of them, several times if they are few, or a sample."""
 
     def __init__(self, table: Any, observed: Bools, losses: Losses, rng: Rng):
-        self.table, self.observed, self.losses = table, observed, losses
-        self.sample = np.sort(rng.permutation(len(observed))[:N_ROWS])
+        n = len(observed)
+        self._n_repeats = -(-MIN_ROWS // n)
+        self.index = np.repeat(np.sort(rng.permutation(n)[:N_ROWS]), self._n_repeats)
+        self.observed, self.losses = observed[self.index], losses
+        self._table = take_rows(table, self.index)
 
-    def losses_under(self, rows: NDArray, masks: Bools) -> Floats:
-        """Losses (m,) of rows (m,) under masks (m, d); what is missing stays missing."""
-        hidden = with_missing(take_rows(self.table, rows), masks & self.observed[rows])
-        return self.losses.of(hidden, rows)
+    def resample(self, rng: Rng) -> NDArray:
+        """Positions of as many rows, drawn with replacement; all repetitions of a row together."""
+        n = len(self.index) // self._n_repeats
+        drawn = rng.integers(n, size=n)
+        return (self._n_repeats * drawn[:, None] + np.arange(self._n_repeats)).ravel()
 
-    def losses_of_sample(self, masks: Bools) -> Floats:
-        """Losses of the sample under masks (n, d) of all rows."""
-        return self.losses_under(self.sample, masks[self.sample])
+    def losses_under(self, masks: Bools) -> Floats:
+        """Losses (n,) of the rows under masks (n, d); what is missing stays missing."""
+        return self.losses.of(with_missing(self._table, masks & self.observed), self.index)
 
 
-def _lay_masks(comparison: Comparison, rng: Rng) -> tuple[NDArray, Bools]:
-    """Choose a reference row for each of several current masks.
+def _masks_for(comparison: Comparison, rows: NDArray, rng: Rng) -> Bools:
+    """A mask of the current table for each reference row, at random.
 
-    Of some random candidates, those that observe most of the mask are kept; if missingness depends on values
-    in the current table, of these the row whose drivers are nearest to those of the row with the mask.
+    If missingness depends on values in the current table, of some random masks that of the row whose drivers
+    are nearest to those of the reference row.
     """
     tables = comparison.tables
-    n_reference, n_current = len(tables.reference), len(tables.current)
-    chosen = rng.permutation(n_current)[:N_ROWS]
-    chosen = np.concatenate([chosen, rng.integers(n_current, size=max(0, min(N_ROWS, 2000) - len(chosen)))])
-    masks = tables.current[chosen]
-    candidates = rng.integers(n_reference, size=(len(chosen), N_CANDIDATES))
+    candidates = rng.integers(len(tables.current), size=(len(rows), N_CANDIDATES))
     distance = np.zeros(candidates.shape)
-    for j in range(masks.shape[1]):
-        # Counted column by column, which needs little memory.
-        distance += (masks[:, [j]] & ~tables.reference[candidates, j]).astype(float)
-    distance -= distance.min(axis=1, keepdims=True)
-    distance *= 1e6
     for driver in _drivers(comparison):
         before, after = _driver_ranks(comparison, driver)
-        distance += np.nan_to_num(np.abs(before[candidates] - after[chosen][:, None]), nan=1.0)
-    distance += 1e-9 * rng.random(distance.shape)
-    return candidates[np.arange(len(chosen)), distance.argmin(axis=1)], masks
+        distance += np.nan_to_num(np.abs(before[rows][:, None] - after[candidates]), nan=1.0)
+    return tables.current[candidates[np.arange(len(rows)), distance.argmin(axis=1)]]
 
 
 def _drivers(comparison: Comparison) -> list[int]:
     """Columns on whose values missingness depends in the current table, by a clear margin."""
     z = np.abs(comparison.links.current_z)
-    d = len(z)
     strongest = z.max(axis=0)
-    clear = np.flatnonzero(strongest > norm.isf(0.001 / d**2)).tolist()
-    return sorted(clear, key=lambda k: -strongest[k])[:2]
+    clear = np.flatnonzero(strongest > norm.isf(0.001 / len(z) ** 2)).tolist()
+    return sorted(clear, key=lambda k: -strongest[k])[:MAX_DRIVERS]
 
 
 def _driver_ranks(comparison: Comparison, k: int) -> tuple[Floats, Floats]:
@@ -258,42 +254,24 @@ def _driver_ranks(comparison: Comparison, k: int) -> tuple[Floats, Floats]:
     return ranks[~is_current], ranks[is_current]
 
 
-def _effects(target: Floats, observed: Bools) -> Floats:
-    """Log-linear effect (d,) of each missing column on the loss, not below zero."""
-    missing = ~observed
-    scale = target.mean()
-    if scale <= 0 or not (varies := missing.any(axis=0) & ~missing.all(axis=0)).any():
-        return np.zeros(missing.shape[1])
-    # A few rows with extreme losses would decide the effects; those of most rows are meant.
-    capped = np.minimum(target / scale, 20.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        regression = PoissonRegressor(alpha=1e-3, max_iter=200).fit(missing[:, varies], capped)
-    effects = np.zeros(missing.shape[1])
-    effects[varies] = np.clip(regression.coef_, 0.0, 2.0)
-    return effects
+def _causes(comparison: Comparison, rows: _Rows, before: Floats) -> tuple[Cause, ...]:
+    """Error if only one column's missing rate had changed, for the columns with the largest changes.
 
-
-def _causes(comparison: Comparison, shared: _Reference, effects: Floats, rng: Rng) -> tuple[Cause, ...]:
-    """Error if only one column's missing rate had changed, for the columns with the clearest changes."""
+    With c the factor by which the loss rises if the column is hidden, the mean loss is proportional to
+    1 − r + r c at a missing rate r.
+    """
     tables = comparison.tables
-    before, after = 1 - tables.reference.mean(axis=0), 1 - tables.current.mean(axis=0)
-    clear = [tables.names.index(one.columns[0]) for one in comparison.findings if one.kind == "rate"]
-    order = sorted(clear, key=lambda j: -abs(after[j] - before[j]) * (effects[j] + 1e-3))[:N_CAUSES]
+    rates = np.stack([1 - tables.reference.mean(axis=0), 1 - tables.current.mean(axis=0)])
+    changed = [tables.names.index(one.columns[0]) for one in comparison.findings if one.kind == "rate"]
     causes = []
-    for j in order:
-        if after[j] > before[j]:
-            masks = tables.reference.copy()
-            # Of the rows that observe the column, so many lose it that its missing rate is that of now.
-            share = (after[j] - before[j]) / (1 - before[j])
-            masks[:, j] &= rng.random(len(masks)) >= share
-            mean = float(shared.losses_of_sample(masks).mean())
-        else:
-            loss = shared.losses_of_sample(tables.reference)
-            is_missing = ~tables.reference[shared.sample, j]
-            shown = (before[j] - after[j]) / before[j]
-            mean = float((loss * np.where(is_missing, 1 - shown * (1 - np.exp(-effects[j])), 1.0)).mean())
-        causes.append(Cause(tables.names[j], shared.losses.error(mean)))
+    for j in sorted(changed, key=lambda j: -abs(rates[1, j] - rates[0, j]))[:N_CAUSES]:
+        shown = rows.observed[:, j]
+        masks = rows.observed.copy()
+        masks[:, j] = False
+        visible = before[shown].mean() if shown.any() else 0.0
+        factor = rows.losses_under(masks)[shown].mean() / visible if visible > 0 else 1.0
+        then, now = 1 - rates[:, j] + rates[:, j] * factor
+        causes.append(Cause(tables.names[j], rows.losses.error(before.mean() * now / then)))
     return tuple(sorted(causes, key=lambda cause: -cause.error))
 
 
