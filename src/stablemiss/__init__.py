@@ -20,6 +20,7 @@ _MODULES = {
     "UnknownCategoryWarning": "stablemiss.estimators",
     "UnseenMissingWarning": "stablemiss.estimators",
     "load_model": "stablemiss.estimators",
+    "stress_test": "stablemiss.evaluation.stress",
 }
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "UnknownCategoryWarning",
     "UnseenMissingWarning",
     "load_model",
+    "stress_test",
 ]
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
         UnseenMissingWarning,
         load_model,
     )
+    from stablemiss.evaluation.stress import stress_test
 
 
 def __getattr__(name: str) -> Any:
