@@ -14,6 +14,7 @@ from stablemiss.cli.methods import methods
 from stablemiss.cli.predict import predict
 from stablemiss.cli.report import report
 from stablemiss.cli.reproduce import reproduce
+from stablemiss.cli.stress import stress
 from stablemiss.cli.tune import tune
 
 app = typer.Typer(
@@ -48,6 +49,9 @@ app.command(epilog="Example:  stablemiss evaluate houses.stablemiss other_houses
 app.command(
     epilog="Example:  stablemiss predict houses.stablemiss new.csv --interval 0.9 --explain --keep id"
 )(predict)
+app.command(
+    epilog="Example:  stablemiss stress houses.csv --target price --method anymask --method boosting"
+)(stress)
 app.command(epilog="Example:  stablemiss tune houses.csv --target price --study houses.journal")(tune)
 app.command(epilog="Example:  stablemiss methods")(methods)
 app.command(epilog="Example:  stablemiss reproduce table1 figure2 --budget quick --jobs 2")(reproduce)

@@ -81,7 +81,9 @@ def column_costs(bench: Bench, rng: Rng) -> ColumnCosts:
     notes = []
     if n > max_rows:
         bench = bench.at_rows(np.sort(rng.choice(n, max_rows, replace=False)))
-        notes.append(f"Costs of losing columns are measured on {max_rows:,} rows, because there are {d} columns.")
+        notes.append(
+            f"Costs of losing columns are measured on {max_rows:,} rows, because there are {d} columns."
+        )
     settings = [Setting(AS_GIVEN, None, None), *column_settings([(j,) for j in range(d)])]
     baseline: list[Floats] = []
     differences = np.full((d, len(bench.models), 3), np.nan)
@@ -112,7 +114,9 @@ def pair_costs(costs: ColumnCosts) -> list[PairCost]:
             if np.isfinite(cost):
                 excess = cost - costs.cost[i, a] - costs.cost[i, b]
                 names = rows.column_name(a), rows.column_name(b)
-                found.append(PairCost(model.name, *names, float(cost), float(low), float(high), float(excess)))
+                found.append(
+                    PairCost(model.name, *names, float(cost), float(low), float(high), float(excess))
+                )
     return found
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from stablemiss.checks import shown
 from stablemiss.data import Floats
@@ -23,6 +24,7 @@ from stablemiss.estimators import OutOfRangeWarning
 from stablemiss.evaluation.stress.rows import TestRows, take_rows
 from stablemiss.evaluation.stress.scoring import ERROR_RATE, LOG_LOSS, RMSE, Metric
 from stablemiss.evaluation.stress.settings import Setting
+from stablemiss.methods.boosting import MIN_CELLS_FOR_THREADS
 from stablemiss.missingness import MCARIndependent
 from stablemiss.seeding import Rng, draw_seed
 
@@ -100,7 +102,7 @@ def name_models(models: Any) -> dict[str, Any]:
 
 
 def choose_metric(models: Mapping[str, Any]) -> Metric:
-    """RMSE for regressors; log loss for classifiers, or the error rate if one of them has no probabilities."""
+    """RMSE for regressors, log loss for classifiers, or error rate if one of them has no probabilities."""
     classifiers = [name for name, model in models.items() if is_classifier(model)]
     if not classifiers:
         return Metric(RMSE)
@@ -152,7 +154,9 @@ def fit_models(
     dict
         Name → why it could not be fitted.
     """
-    fitted = [StressedModel(name, (model,), np.zeros(len(selected), np.int64)) for name, model in models.items()]
+    fitted = [
+        StressedModel(name, (model,), np.zeros(len(selected), np.int64)) for name, model in models.items()
+    ]
     unfitted = [model.name for model in fitted if not is_fitted(models[model.name])]
     if not unfitted:
         return fitted, {}
@@ -195,12 +199,14 @@ def _folds(y: NDArray, is_classification: bool, seed: int) -> NDArray[np.int64]:
 
 def _fit(model: Any, X: Any, y: NDArray, index: NDArray) -> Any:
     """A fitted clone, or the reason why it could not be fitted."""
-    with warnings.catch_warnings():
+    train = take_rows(X, index)
+    n_columns = train.shape[1] if hasattr(train, "shape") else len(train.schema)
+    with warnings.catch_warnings(), few_threads(len(index) * n_columns):
         # Each fold would say the same about the table.
         warnings.simplefilter("ignore", SuspiciousDataWarning)
         warnings.simplefilter("ignore", OutOfRangeWarning)
         try:
-            return clone(model).fit(take_rows(X, index), y[index])
+            return clone(model).fit(train, y[index])
         except Exception as error:  # Models of any library may raise anything; the others continue.
             return _reason(error)
 
@@ -215,7 +221,9 @@ def losses_under(
     observed = setting.observed(rows)
     X = rows.X if setting.hides is None else rows.masked(observed)
     losses: list[Floats | str] = []
-    with warnings_ignored():
+    with warnings.catch_warnings(), few_threads(observed.size):
+        # Those about missing values: they are intended here.
+        warnings.simplefilter("ignore")
         for model in models:
             try:
                 losses.append(model.row_losses(X, rows.y, metric))
@@ -266,12 +274,18 @@ def failure_sentence(name: str, reason: str) -> str:
     return f"{name!r} is left out, because {reason}{advice}"
 
 
-@contextmanager
-def warnings_ignored() -> Iterator[None]:
-    """Context manager without warnings about missing values, which are intended here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+def few_threads(n_cells: int) -> AbstractContextManager[Any]:
+    """Context manager in which small tables are processed by one thread.
+
+    There, more threads save little time, and on a busy machine they can wait for each other far longer than
+    they compute.
+
+    Parameters
+    ----------
+    n_cells : int
+        Number of cells of the table.
+    """
+    return threadpool_limits(1) if n_cells < MIN_CELLS_FOR_THREADS else nullcontext()
 
 
 def _reason(error: Exception) -> str:

@@ -197,7 +197,7 @@ class StressResult(PageResult):
         return min(self.curve(model, mechanism), key=distance)
 
     def first_worse(self, model: str, mechanism: str) -> StressScore | None:
-        """The score at the lowest level at which a constant is better than the model; None if there is none."""
+        """The score with the fewest missing values at which a constant is better than the model, if any."""
         return next((score for score in self.curve(model, mechanism) if score.worse_than_constant), None)
 
     def lost_share(self, score: StressScore) -> float | None:
@@ -216,12 +216,21 @@ class StressResult(PageResult):
         """Costs of losing two columns, the most important pair first."""
         return [cost for cost in self.pairs if cost.model == model]
 
+    def number(self, error: float) -> str:
+        """An error or a difference of errors as text, with the decimals that the constant has.
+
+        The same decimals everywhere make columns of numbers comparable.
+        """
+        magnitude = math.floor(math.log10(self.constant)) if self.constant > 0 else 0
+        text = f"{error:,.{min(8, max(0, 3 - magnitude))}f}"
+        return text.removeprefix("-") if not text.strip("-0.") else text
+
     @property
     def verdict(self) -> str:
-        """What the result says, in one or two sentences."""
-        from stablemiss.evaluation.stress.verdict import verdict
+        """What the result says, in a few sentences, the most important one first."""
+        from stablemiss.evaluation.stress.verdict import sentences
 
-        return verdict(self)
+        return " ".join(sentences(self))
 
     def to_frame(self) -> Any:
         """One row for each model, mechanism and level: error, standard error, increase and its interval.

@@ -8,9 +8,11 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from stablemiss.checks import check_integer
 from stablemiss.data import to_array
+from stablemiss.encoding import read_table
 from stablemiss.evaluation.stress.columns import column_costs, pair_costs
 from stablemiss.evaluation.stress.models import (
     StressedModel,
@@ -113,7 +115,7 @@ def stress_test(
     check_integer({"max_rows": max_rows}, max_rows=2)
     named, rng, progress = name_models(models), to_rng(random_state), progress or NullProgress()
     metric = choose_metric(named)
-    X = X if _has_columns(X) else to_array(X)
+    X = X if _has_columns(X) or issparse(X) else to_array(X)
     target = read_target(y, _n_rows(X), metric.is_classification)
     selected = _select_rows(len(target), max_rows, rng)
     is_sampled = len(selected) < len(target)
@@ -126,7 +128,7 @@ def stress_test(
     if not stressed:
         raise ValueError("No model can be tested. " + " ".join(notes))
     if is_sampled:
-        notes.append(f"Tested on {len(rows):,} of {len(target):,} rows, drawn at random; max_rows raises it.")
+        notes.append(f"Tested on {len(rows):,} of {len(target):,} rows, drawn at random.")
 
     bench = Bench(rows, stressed, metric, n_jobs, progress)
     tested = score_settings(bench, settings)
@@ -189,8 +191,9 @@ def _has_columns(X: Any) -> bool:
 
 
 def _n_rows(X: Any) -> int:
-    shape = getattr(X, "shape", None)
-    return len(X) if shape is None else int(shape[0])
+    """Number of rows; raises an error that says why if X is not a table."""
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    return int(shape[0]) if len(shape) == 2 else read_table(X).n_rows
 
 
 def _empty_frame(X: Any) -> Any:

@@ -67,7 +67,7 @@ class Bench:
         return Bench(self.rows.rows(index), models, self.metric, self.n_jobs, self.progress)
 
     def test(self, settings: Sequence[Setting], description: str) -> Iterator[Losses]:
-        """Losses under each setting, a few settings at a time, so that memory does not grow with their number.
+        """Losses under each setting; a few settings at a time, so that memory does not grow with them.
 
         Parameters
         ----------

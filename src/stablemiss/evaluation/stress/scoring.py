@@ -68,8 +68,8 @@ class Metric:
     def influence(self, losses: Floats) -> Floats:
         """Influence (n,) of each row on the error, with mean zero (delta method).
 
-        The standard error of any sum or difference of errors on the same rows is the standard deviation of the
-        sum or difference of their influences, divided by the root of the number of rows.
+        The standard error of a difference of errors on the same rows is the standard deviation of the
+        difference of their influences, divided by the root of the number of rows.
         """
         deviations = losses - np.mean(losses)
         if self.name != RMSE:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -136,7 +136,9 @@ def make_settings(
     if other is not None:
         chosen[OTHER_TABLE] = Resampled(masks_of_other(rows, other))
     if not chosen:
-        raise ValueError("mechanisms must name at least one mechanism, or be None for the defaults; got none.")
+        raise ValueError(
+            "mechanisms must name at least one mechanism, or be None for the defaults; got none."
+        )
     settings = [Setting(AS_GIVEN, None, None)]
     for name, mechanism in chosen.items():
         seed = draw_seed(rng)
@@ -227,18 +229,14 @@ def masks_of_other(rows: TestRows, other: Any) -> Bools:
 
 def check_levels(levels: Sequence[float]) -> list[float]:
     """The levels in ascending order; raises ValueError unless all are above 0 and at most 1."""
-    given = [levels] if is_real(levels) else levels
-    try:
-        numbers = [level for level in given if not is_real(level) or not 0 < level <= 1]
-        ordered = sorted({float(level) for level in given})
-    except TypeError:
-        numbers, ordered = [levels], []
-    if numbers or not ordered:
+    given: list[Any] = list(levels) if isinstance(levels, Iterable) else [levels]
+    wrong = [level for level in given if not is_real(level) or not 0 < level <= 1]
+    if wrong or not given:
         raise ValueError(
             "levels must be shares of missing values above 0 and at most 1, such as [0.2, 0.5]; got "
-            f"{shown(numbers[0] if numbers else levels)}."
+            f"{shown(wrong[0] if wrong else levels)}."
         )
-    return ordered
+    return sorted({float(level) for level in given})
 
 
 def column_settings(columns: Sequence[tuple[int, ...]]) -> list[Setting]:
