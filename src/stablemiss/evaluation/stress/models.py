@@ -31,6 +31,7 @@ from stablemiss.seeding import Rng, draw_seed
 N_FOLDS = 5
 # Rows on which every model is tried first.
 N_TRIAL_ROWS = 100
+CANNOT_PREDICT_MISSING = "it cannot predict rows with missing values"
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,11 +251,11 @@ def try_models(
     failures: dict[str, str] = {}
     half = Setting("trial", 0.5, MCARIndependent(0.5, spread=0), draw_seed(rng))
     for setting in (Setting("as given", None, None), half):
-        what = "predict these rows" if setting.hides is None else "predict rows with missing values"
+        what = "it cannot predict these rows" if setting.hides is None else CANNOT_PREDICT_MISSING
         _, losses = losses_under(trial, [model.at_rows(index) for model in models], metric, setting)
         for model, loss in zip(models, losses, strict=True):
             if isinstance(loss, str):
-                failures.setdefault(model.name, f"it cannot {what}: {loss}")
+                failures.setdefault(model.name, f"{what}: {loss}")
     return [model for model in models if model.name not in failures], failures
 
 
@@ -267,11 +268,12 @@ def failure_sentence(name: str, reason: str) -> str:
     "'ridge' is left out, because it cannot predict rows with missing values: Input X contains NaN. A pipeline
     with an imputer can: make_pipeline(SimpleImputer(), model)."
     """
-    is_about_missing = any(word in reason for word in ("NaN", "nan", "missing", "null", "None"))
-    advice = (
-        " A pipeline with an imputer can: make_pipeline(SimpleImputer(), model)." if is_about_missing else ""
+    # Estimators of this library accept missing values; they refuse them only if asked to.
+    is_about_missing = any(word in reason for word in ("NaN", "unknown categories")) or (
+        CANNOT_PREDICT_MISSING in reason and "on_unseen_missing" not in reason
     )
-    return f"{name!r} is left out, because {reason}{advice}"
+    advice = " A pipeline with an imputer can: make_pipeline(SimpleImputer(), model)."
+    return f"{name!r} is left out, because {reason}{advice if is_about_missing else ''}"
 
 
 def few_threads(n_cells: int) -> AbstractContextManager[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
@@ -125,6 +126,9 @@ def stress_test(
 
     stressed, failures = _usable_models(named, X, target, selected, rows, metric, n_jobs, rng)
     notes = [failure_sentence(name, reason) for name, reason in failures.items()]
+    empty = [rows.column_name(j) for j in np.flatnonzero(~rows.observed.any(axis=0))]
+    if failures and empty:
+        notes.append(f"Some models cannot be fitted to columns without any value; drop {quoted(empty)}.")
     if not stressed:
         raise ValueError("No model can be tested. " + " ".join(notes))
     if is_sampled:
@@ -185,9 +189,12 @@ def _check_varies(y: NDArray, metric: Metric) -> None:
 
 def _has_columns(X: Any) -> bool:
     """Whether a table is a data frame of any library."""
-    return isinstance(nw.from_native(X, pass_through=True), nw.DataFrame | nw.LazyFrame) or hasattr(
-        X, "__arrow_c_stream__"
-    )
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except DuplicateError:
+        read_table(X)  # raises an error that says what to do
+        raise
+    return isinstance(frame, nw.DataFrame | nw.LazyFrame) or hasattr(X, "__arrow_c_stream__")
 
 
 def _n_rows(X: Any) -> int:

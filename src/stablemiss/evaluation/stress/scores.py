@@ -21,7 +21,7 @@ from stablemiss.progress import Progress
 # Name of the pool of all settings except the table as given.
 ALL = "all"
 # Settings whose losses are in memory at the same time.
-BATCH = 16
+BATCH = 8
 
 
 class Losses(NamedTuple):

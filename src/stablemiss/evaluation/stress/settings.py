@@ -29,6 +29,8 @@ from stablemiss.seeding import Rng, draw_seed, to_rng
 from stablemiss.text import quoted
 
 AS_GIVEN, OWN_MASKS, OTHER_TABLE = "as given", "own masks", "other table"
+# Rows for which masks are drawn at once. Mechanisms need several times the memory of these rows.
+BLOCK_ROWS = 2_500
 # Name of each default mechanism → what it hides.
 DESCRIPTIONS = {
     "MCAR": "Missing completely at random: every value with the same probability.",
@@ -100,7 +102,11 @@ class Setting:
         """Mask (n, d), True = observed. Values that are missing in the table stay missing."""
         if self.hides is None:
             return rows.observed
-        return rows.observed & self.hides.draw(rows.numbers, to_rng(self.seed))
+        rng, observed = to_rng(self.seed), rows.observed.copy()
+        for start in range(0, len(rows), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            observed[block] &= self.hides.draw(rows.numbers[block], rng)
+        return observed
 
 
 def make_settings(

@@ -23,7 +23,7 @@ _PHRASES = {
 
 
 def sentences(result: StressResult) -> list[str]:
-    """The comparison of several models, then what the best one loses, then when it falls behind a constant."""
+    """The comparison of several models, what the best one loses, and when it falls behind a constant."""
     comparison = [_comparison(result)] if result.comparisons else []
     return [*comparison, *_of_model(result, result.models[0])]
 
