@@ -67,9 +67,12 @@ def with_missing(X: Any, observed: Bools) -> Any:
     [(1, None), (None, 'y')]
     """
     if nw.dependencies.is_pandas_dataframe(X):
+        changed = np.flatnonzero(~observed.all(axis=0))
+        if len(changed) > 1 and all(isinstance(t, np.dtype) and t.kind == "f" for t in X.dtypes):
+            return X.where(observed)
         result = X.copy(deep=False)
         # Columns that stay as they are cost no time. By position, because labels need not be unique.
-        for j in np.flatnonzero(~observed.all(axis=0)):
+        for j in changed:
             column = X.iloc[:, j]
             # Booleans would become objects.
             column = column.astype(float) if column.dtype == bool else column

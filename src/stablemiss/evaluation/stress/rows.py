@@ -89,7 +89,8 @@ class TestRows:
 
     def masked(self, observed: Bools) -> Any:
         """The table with missing values where `observed` (n, d) is False."""
-        return with_missing(self.X, observed)
+        # What is missing already need not be hidden, so that most columns stay as they are.
+        return with_missing(self.X, observed | ~self.observed)
 
 
 def take_rows(X: Any, index: NDArray | None) -> Any:
