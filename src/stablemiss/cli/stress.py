@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stablemiss.cli.columns import infer_types
+from stablemiss.cli.columns import Remarks, is_numeric, to_training_types
 from stablemiss.cli.errors import plain_errors, rows_of_file
 from stablemiss.cli.fit import ignore_suspicious_data
 from stablemiss.cli.formats import check_not_input, check_readable
@@ -122,7 +122,7 @@ def stress(
         rows = read_training_rows(data, roles, options)
         other_table = None
         if other is not None:
-            other_table = read_other(other, rows.features.column_names, options)
+            other_table = read_other(other, rows.features, options)
 
         from stablemiss import stress_test
 
@@ -159,21 +159,25 @@ def stress(
             typer.echo(f"\nPage: {output}")
 
 
-def read_other(path: Path, columns: list[str], options: ReadOptions) -> pyarrow.Table:
-    """The columns of a second table, whose missing values are recognised as in the first one.
+def read_other(path: Path, features: pyarrow.Table, options: ReadOptions) -> pyarrow.Table:
+    """The columns of a second table, with the types that they have in the first one.
+
+    Then the same entries mean that a value is missing: "-" does among numbers, but may be a category.
 
     Parameters
     ----------
     path : Path
         File name.
-    columns : list of str
-        Columns from which the target is predicted.
+    features : pyarrow.Table
+        Columns of the first table, from which the target is predicted.
     options : ReadOptions
         How to read it. Its format is that of its extension.
     """
     options = replace(options, format=None)
     table, dialect = read_table(path, options)
     rules = text_rules(path, options, dialect)
-    for column in columns:
+    for column in features.column_names:
         check_column(table.column_names, column, rules.name)
-    return infer_types(table.select(columns), rules)[0]
+    numbers = [name for name in features.column_names if is_numeric(features.column(name))]
+    kinds: dict[str, list[str]] = {"numbers": numbers, "categories": [], "dates": []}
+    return to_training_types(table.select(features.column_names), kinds, rules, Remarks())

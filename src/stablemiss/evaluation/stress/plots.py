@@ -96,7 +96,8 @@ def _limits(result: StressResult) -> tuple[float, float]:
     """Limits of an axis on which all errors are visible, to compare plots with each other."""
     errors = [score.error for score in result.scores if math.isfinite(score.error)]
     low, high = min(*errors, result.constant), max(*errors, result.constant)
-    margin = 0.06 * (high - low)
+    # A model that ignores its input has the same error everywhere.
+    margin = 0.06 * (high - low) or 0.06 * (abs(high) or 1.0)
     return low - margin, high + margin
 
 

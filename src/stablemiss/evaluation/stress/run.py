@@ -126,7 +126,7 @@ def stress_test(
 
     stressed, failures = _usable_models(named, X, target, selected, rows, metric, n_jobs, rng)
     notes = [failure_sentence(name, reason) for name, reason in failures.items()]
-    empty = [rows.column_name(j) for j in np.flatnonzero(~rows.observed.any(axis=0))]
+    empty = [rows.column_name(j) for j in np.flatnonzero(~rows.observed.any(axis=0)).tolist()]
     if failures and empty:
         notes.append(f"Some models cannot be fitted to columns without any value; drop {quoted(empty)}.")
     if not stressed:
