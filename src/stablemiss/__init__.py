@@ -23,6 +23,7 @@ _MODULES = {
     "diagnose": "stablemiss.diagnostics",
     "plot_missingness": "stablemiss.diagnostics",
     "plot_missingness_shift": "stablemiss.diagnostics",
+    "stress_test": "stablemiss.evaluation.stress",
 }
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "load_model",
     "plot_missingness",
     "plot_missingness_shift",
+    "stress_test",
 ]
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
         UnseenMissingWarning,
         load_model,
     )
+    from stablemiss.evaluation.stress import stress_test
 
 
 def __getattr__(name: str) -> Any:

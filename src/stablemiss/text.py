@@ -1,8 +1,9 @@
-"""Detection of numbers in strings, and enumerations and row numbers in messages."""
+"""Numbers, enumerations, tables and row numbers in text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 
 
 def is_number(entry: str) -> bool:
@@ -41,6 +42,52 @@ def quoted(names: Sequence[str], limit: int = 8) -> str:
     """
     shown = ", ".join(repr(name) for name in names[:limit])
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
+
+
+def show_number(number: float) -> str:
+    """A number with at least four significant digits, and with commas between thousands.
+
+    Examples
+    --------
+    >>> show_number(123456.78), show_number(1.23456), show_number(0.000123456), show_number(12)
+    ('123,457', '1.235', '0.0001235', '12')
+    """
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    digits = 3 - math.floor(math.log10(abs(number)))
+    if digits > 8:
+        return f"{number:.4g}"
+    text = f"{number:,.{max(digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def table_lines(header: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[int] = ()) -> list[str]:
+    """Lines of a table with aligned columns.
+
+    Parameters
+    ----------
+    header : iterable of str
+        Names of the columns.
+    rows : iterable of iterables of str
+        The cells.
+    right : iterable of int, default=()
+        Columns that are aligned on the right.
+
+    Examples
+    --------
+    >>> table_lines(["name", "n"], [["a", "10"], ["bcdef", "9"]], right=[1])
+    ['name    n', 'a      10', 'bcdef   9']
+    """
+    table = [list(header), *(list(row) for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+    right = set(right)
+    return [
+        "  ".join(
+            cell.rjust(width) if j in right else cell.ljust(width)
+            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in table
+    ]
 
 
 class RowError(ValueError):

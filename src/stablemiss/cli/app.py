@@ -15,6 +15,7 @@ from stablemiss.cli.methods import methods
 from stablemiss.cli.predict import predict
 from stablemiss.cli.report import report
 from stablemiss.cli.reproduce import reproduce
+from stablemiss.cli.stress import stress
 from stablemiss.cli.tune import tune
 
 app = typer.Typer(
@@ -52,6 +53,9 @@ app.command(
 app.command(
     epilog="Example:  stablemiss diagnose before.csv now.csv --model houses.stablemiss --output shift.html"
 )(diagnose)
+app.command(
+    epilog="Example:  stablemiss stress houses.csv --target price --method anymask --method boosting"
+)(stress)
 app.command(epilog="Example:  stablemiss tune houses.csv --target price --study houses.journal")(tune)
 app.command(epilog="Example:  stablemiss methods")(methods)
 app.command(epilog="Example:  stablemiss reproduce table1 figure2 --budget quick --jobs 2")(reproduce)

@@ -27,6 +27,7 @@ FLAGS = {
     r", for example with pandas\.to_datetime,": "",
     r"method must be (.*), or a Method such as [^;]*;": r"--method must be \1;",
     r"^(groups|time) must": r"--\1 must",
+    r"^(mechanism|level)s must be (.*?)(, or map names to [^;]*|, such as [^;]*)?;": r"--\1 must be \2;",
     r"Leave (groups|time) out": r"Omit --\1",
     r"columns of X": "columns of the table",
     r"\b(that|when|but|rows of) \w+(Regressor|Classifier)\b": r"\1 the model",

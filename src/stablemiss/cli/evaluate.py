@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from stablemiss.cli.errors import plain_errors
-from stablemiss.cli.fit_report import show_number, show_r2, table_lines
+from stablemiss.cli.fit_report import show_r2
 from stablemiss.cli.formats import check_readable
 from stablemiss.cli.options import (
     AsJson,
@@ -30,7 +30,7 @@ from stablemiss.cli.predict import (
     load_estimator,
 )
 from stablemiss.cli.training import check_column
-from stablemiss.text import count
+from stablemiss.text import count, show_number, table_lines
 
 # Name of an error in the facts → its name in the table, and how it is written.
 COLUMNS = {

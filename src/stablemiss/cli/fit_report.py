@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from stablemiss.cli.dialect import Dialect
 from stablemiss.cli.models import MethodChoice
 from stablemiss.cli.training import Roles, TrainingRows
-from stablemiss.text import count
+from stablemiss.text import count, show_number, table_lines
 
 if TYPE_CHECKING:
     from stablemiss.estimators.base import MissingEstimator
@@ -157,23 +156,6 @@ def suggested_options(columns: list[Facts]) -> list[str]:
     return list(dict.fromkeys([*identifiers, *codes]))
 
 
-def show_number(number: float) -> str:
-    """A number with at least four significant digits, and with commas between thousands.
-
-    Examples
-    --------
-    >>> show_number(123456.78), show_number(1.23456), show_number(0.000123456), show_number(12)
-    ('123,457', '1.235', '0.0001235', '12')
-    """
-    if number == 0 or not math.isfinite(number):
-        return f"{number:g}"
-    digits = 3 - math.floor(math.log10(abs(number)))
-    if digits > 8:
-        return f"{number:.4g}"
-    text = f"{number:,.{max(digits, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def show_r2(r2: float) -> str:
     """R² with three digits, never as -0.000.
 
@@ -183,35 +165,6 @@ def show_r2(r2: float) -> str:
     ('0.887', '0.000')
     """
     return f"{round(r2, 3) + 0.0:.3f}"
-
-
-def table_lines(header: Iterable[str], rows: Iterable[Iterable[str]], right: Iterable[int] = ()) -> list[str]:
-    """Lines of a table with aligned columns.
-
-    Parameters
-    ----------
-    header : iterable of str
-        Names of the columns.
-    rows : iterable of iterables of str
-        The cells.
-    right : iterable of int, default=()
-        Columns that are aligned on the right.
-
-    Examples
-    --------
-    >>> table_lines(["name", "n"], [["a", "10"], ["bcdef", "9"]], right=[1])
-    ['name    n', 'a      10', 'bcdef   9']
-    """
-    table = [list(header), *(list(row) for row in rows)]
-    widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
-    right = set(right)
-    return [
-        "  ".join(
-            cell.rjust(width) if j in right else cell.ljust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]
 
 
 def _headline(facts: Facts) -> str:

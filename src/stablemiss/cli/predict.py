@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stablemiss.cli.errors import Warnings, plain_errors
-from stablemiss.cli.fit_report import show_number, show_r2
+from stablemiss.cli.fit_report import show_r2
 from stablemiss.cli.formats import STANDARD, check_readable, check_writable, show_path
 from stablemiss.cli.interrupts import interruption
 from stablemiss.cli.options import (
@@ -23,7 +23,7 @@ from stablemiss.cli.options import (
     read_options,
 )
 from stablemiss.cli.training import check_column
-from stablemiss.text import count
+from stablemiss.text import count, show_number
 
 if TYPE_CHECKING:
     from stablemiss.cli.new_rows import NewRows

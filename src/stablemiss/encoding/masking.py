@@ -67,29 +67,32 @@ def with_missing(X: Any, observed: Bools) -> Any:
     [(1, None), (None, 'y')]
     """
     if nw.dependencies.is_pandas_dataframe(X):
-        # By position, because labels need not be unique. Booleans would become objects.
-        columns = [X.iloc[:, j] for j in range(X.shape[1])]
-        columns = [column.astype(float) if column.dtype == bool else column for column in columns]
-        hidden = [column.where(observed[:, j]) for j, column in enumerate(columns)]
+        changed = np.flatnonzero(~observed.all(axis=0))
+        if len(changed) > 1 and all(isinstance(t, np.dtype) and t.kind == "f" for t in X.dtypes):
+            return X.where(observed)
         result = X.copy(deep=False)
-        for j, column in enumerate(hidden):
-            result.isetitem(j, column)
+        # Columns that stay as they are cost no time. By position, because labels need not be unique.
+        for j in changed:
+            column = X.iloc[:, j]
+            # Booleans would become objects.
+            column = column.astype(float) if column.dtype == bool else column
+            result.isetitem(j, column.where(observed[:, j]))
         return result
     frame = nw.from_native(X, eager_only=True, pass_through=True)
     if isinstance(frame, nw.DataFrame):
-        masks = [
-            nw.new_series("mask", mask.tolist(), nw.Boolean, backend=frame.implementation)
-            for mask in observed.T
-        ]
+        masks = {
+            name: nw.new_series("mask", mask.tolist(), nw.Boolean, backend=frame.implementation)
+            for name, mask in zip(frame.columns, observed.T, strict=True)
+            if not mask.all()
+        }
         return frame.with_columns(
-            nw.when(mask).then(nw.col(name)).alias(name)
-            for name, mask in zip(frame.columns, masks, strict=True)
+            nw.when(mask).then(nw.col(name)).alias(name) for name, mask in masks.items()
         ).to_native()
     array = to_array(X)
     if array.dtype.kind in "iub":
         array = array.astype(np.float64)
     if array.dtype.kind == "f":
-        return np.where(observed, array, np.nan).astype(array.dtype)
+        return np.where(observed, array, np.nan).astype(array.dtype, copy=False)
     hidden_array = array.astype(object)
     hidden_array[~observed] = None
     return hidden_array

@@ -2,5 +2,15 @@
 
 from stablemiss.evaluation.regret import regret, score_under_suite, shift_suite
 from stablemiss.evaluation.scoring import TestSets, TestSetting, fit_and_score
+from stablemiss.evaluation.stress import StressResult, stress_test
 
-__all__ = ["TestSets", "TestSetting", "fit_and_score", "regret", "score_under_suite", "shift_suite"]
+__all__ = [
+    "StressResult",
+    "TestSets",
+    "TestSetting",
+    "fit_and_score",
+    "regret",
+    "score_under_suite",
+    "shift_suite",
+    "stress_test",
+]
