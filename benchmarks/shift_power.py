@@ -15,6 +15,7 @@ from time import perf_counter
 
 import numpy as np
 from common import make_parser, open_store, run_pending, write_docs
+from joblib import Parallel, delayed
 from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
 from scipy.stats import norm
@@ -124,7 +125,7 @@ def run(job: tuple[str, int]) -> Record:
     scenario, chunk = job
     start = perf_counter()
     seeds = range(CHUNK * chunk, CHUNK * (chunk + 1))
-    outcomes = [simulate(scenario, seed) for seed in seeds]
+    outcomes = Parallel(n_jobs=2)(delayed(simulate)(scenario, seed) for seed in seeds)
     counts = {name: sum(outcome[name] for outcome in outcomes) for name in outcomes[0]}
     return Record(
         experiment="shift_power",

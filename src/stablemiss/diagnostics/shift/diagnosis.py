@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import narwhals as nw
@@ -16,9 +17,12 @@ from stablemiss.diagnostics.shift.tables import TwoTables
 from stablemiss.estimators.frames import make_frame
 from stablemiss.pages import PageResult
 from stablemiss.seeding import to_rng
+from stablemiss.text import count
 
 # Findings of a kind that the text for a terminal lists.
 MAX_LISTED = 5
+# And that a dictionary and a page contain; of pairs there can be very many.
+MAX_STORED = 100
 EXIT_CODES: dict[Verdict, int] = {"no shift": 0, "shift": 1, "cannot tell": 2}
 
 
@@ -172,7 +176,7 @@ class Diagnosis(PageResult):
         rates = [one for one in self.findings if one.kind == "rate"]
         if rates:
             largest = max(rates, key=lambda one: abs(one.after - one.before))
-            more = f" (and {len(rates) - 1} more)" if len(rates) > 1 else ""
+            more = f"; {count(len(rates) - 1, 'more rate')} changed" if len(rates) > 1 else ""
             return largest.sentence[:-1] + more + "."
         return self.findings[0].sentence
 
@@ -226,8 +230,11 @@ class Diagnosis(PageResult):
             "retyped": tables.retyped,
             "unseen_masks": vars(comparison.unseen),
             "joint": vars(comparison.joint),
+            "n_findings": dict(Counter(one.kind for one in self.findings)),
             "findings": [
-                {**vars(one), "columns": list(one.columns), "sentence": one.sentence} for one in self.findings
+                {**vars(one), "columns": list(one.columns), "sentence": one.sentence}
+                for kind in TITLES
+                for one in [one for one in self.findings if one.kind == kind][:MAX_STORED]
             ],
             "columns": self._columns(),
             "forecast": None

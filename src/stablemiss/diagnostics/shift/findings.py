@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 from scipy.stats import false_discovery_control, norm
+from threadpoolctl import threadpool_limits
 
 from stablemiss.data import Bools, Floats
 from stablemiss.diagnostics.shift.masks import (
@@ -55,6 +56,8 @@ class Finding:
     p_value : float
         Adjusted for the number of tests of this kind, so that it can be compared with `threshold`.
     threshold : float
+    n_alike : int, default=0
+        Number of further columns that are missing in the same rows as the first, of which it stands for all.
     """
 
     kind: Kind
@@ -63,13 +66,15 @@ class Finding:
     after: float
     p_value: float
     threshold: float
+    n_alike: int = 0
 
     @property
     def sentence(self) -> str:
         """What moved, in plain words."""
         first, last = [*map(repr, self.columns), "", ""][:2]
+        alike = f" (like {self.n_alike} more, missing in the same rows)" if self.n_alike else ""
         if self.kind == "rate":
-            return f"{first} is missing in {self.after:.1%} of the rows; before, {self.before:.1%}."
+            return f"{first}{alike} is missing in {self.after:.1%} of the rows; before, {self.before:.1%}."
         if self.kind == "pair":
             how = "together" if self.after > self.before else "apart"
             return (
@@ -78,8 +83,8 @@ class Finding:
             )
         if self.kind == "link":
             return (
-                f"Whether {first} is missing depends on {last} in another way: from low to high values of "
-                f"{last} its missing rate changes by {100 * self.after:+.0f} points, before by "
+                f"Whether {first}{alike} is missing depends on {last} in another way: from low to high "
+                f"values of {last} its missing rate changes by {100 * self.after:+.0f} points, before by "
                 f"{100 * self.before:+.0f}."
             )
         if self.kind == "joint":
@@ -160,7 +165,9 @@ def compare_tables(tables: TwoTables, alpha: float, rng: Rng) -> Comparison:
     pairs = pair_changes(tables.reference, tables.current)
     linked = links(sample)
     joint = joint_test(sample.observed, sample.is_current, rng)
-    values = value_changes(sample, linked)
+    # Many small matrix products are fastest on one thread, above all beside other processes.
+    with threadpool_limits(1):
+        values = value_changes(sample, linked)
     value_p = _adjusted(values.p_value)
     comparison = Comparison(
         tables,
@@ -184,24 +191,28 @@ def compare_tables(tables: TwoTables, alpha: float, rng: Rng) -> Comparison:
 def _findings(comparison: Comparison) -> Iterator[Finding]:
     tables, names, alpha = comparison.tables, comparison.tables.names, comparison.alpha
     limits: dict[Kind, float] = {kind: share * alpha for kind, share in SHARES.items()}
+    # Columns that are missing in the same rows, such as the channels of one sensor, are reported once.
+    n_alike = tables.n_alike()
+    is_first = n_alike >= 0
     before, after = 1 - tables.reference.mean(axis=0), 1 - tables.current.mean(axis=0)
-    for i in np.flatnonzero(comparison.rate_p <= limits["rate"]):
+    for i in np.flatnonzero((comparison.rate_p <= limits["rate"]) & is_first):
         rates, p_value = (float(before[i]), float(after[i])), float(comparison.rate_p[i])
-        yield Finding("rate", (names[i],), *rates, p_value, limits["rate"])
+        yield Finding("rate", (names[i],), *rates, p_value, limits["rate"], int(n_alike[i]))
     pairs, linked = comparison.pairs, comparison.links
-    upper = np.triu(np.ones_like(pairs.p_value, dtype=bool), 1) & ~np.isnan(pairs.p_value)
+    upper = np.triu(np.outer(is_first, is_first), 1) & ~np.isnan(pairs.p_value)
     for j, k, p_value in _small(pairs.p_value, upper, limits["pair"]):
-        first, second = (float(np.nan_to_num(one[j, k])) for one in (pairs.reference, pairs.current))
+        first, second = float(pairs.reference[j, k]), float(pairs.current[j, k])
         yield Finding("pair", (names[j], names[k]), first, second, p_value, limits["pair"])
+    is_tested = (linked.change_z != 0) & is_first[:, None]
     named: set[int] = set()
-    changes = _small(linked.p_value, linked.change_z != 0, limits["link"])
+    changes = _small(linked.p_value, is_tested, limits["link"])
     for j, k, p_value in sorted(changes, key=lambda one: -abs(linked.change_z[one[0], one[1]])):
         # Of several columns that are related to each other, only the clearest driver is named.
-        if j in named:
-            continue
-        named.add(j)
-        slopes = float(linked.reference[j, k]), float(linked.current[j, k])
-        yield Finding("link", (names[j], names[k]), *slopes, p_value, limits["link"])
+        if j not in named:
+            named.add(j)
+            first, second = (float(np.clip(one[j, k], -1, 1)) for one in (linked.reference, linked.current))
+            columns = names[j], names[k]
+            yield Finding("link", columns, first, second, p_value, limits["link"], int(n_alike[j]))
     if comparison.joint.p_value <= limits["joint"]:
         yield Finding("joint", (), 0.5, comparison.joint.auc, comparison.joint.p_value, limits["joint"])
     for i in np.flatnonzero(comparison.value_p <= VALUE_SHARE * alpha):

@@ -59,12 +59,12 @@ def rate_p_values(reference: Bools, current: Bools) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class PairChanges:
-    """Change of the covariance of the mask indicators of each pair of columns, (d, d), symmetric.
+    """Change of the correlation of the mask indicators of each pair of columns, (d, d), symmetric.
 
     Attributes
     ----------
     p_value : (d, d)
-        NaN on the diagonal, and for pairs of which a column is always or never missing.
+        NaN on the diagonal, and for pairs of which a column is always or never missing in a table.
     reference, current : (d, d)
         Correlation of the indicators in each table; NaN where an indicator is constant.
     """
@@ -77,7 +77,8 @@ class PairChanges:
 def pair_changes(reference: Bools, current: Bools) -> PairChanges:
     """Test for each pair of columns whether they are missing together more, or less, often than before.
 
-    A change of the rates alone does not count, because covariances of independent indicators stay zero.
+    A change of the rates alone does not count: correlations of columns that are missing independently, or
+    always together, stay 0 or 1.
 
     Examples
     --------
@@ -87,33 +88,42 @@ def pair_changes(reference: Bools, current: Bools) -> PairChanges:
     True
     """
     tables = [(~mask).astype(np.float64) for mask in (reference, current)]
-    covariances, correlations = [], []
-    for table in tables:
-        rate = table.mean(axis=0)
-        covariance = table.T @ table / len(table) - np.outer(rate, rate)
-        spread = np.sqrt(rate * (1 - rate))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            correlations.append(covariance / np.outer(spread, spread))
-        covariances.append(covariance)
-    # Under the null hypothesis both tables have the same distribution, so its variance comes from both.
-    variance = _variance_of_products(np.concatenate(tables)) * sum(1 / len(table) for table in tables)
+    sizes = [len(table) for table in tables]
+    rates = [table.mean(axis=0) for table in tables]
+    correlations = [_correlations(table, rate) for table, rate in zip(tables, rates, strict=True)]
+    pooled_rate, pooled = (np.average(np.stack(two), axis=0, weights=sizes) for two in (rates, correlations))
+    # A table of few rows may by chance contain no row without both columns, and seem certain.
+    least = _correlation_variance(pooled, pooled_rate)
+    variance = sum(
+        np.maximum(_correlation_variance(correlation, rate), least) / n
+        for correlation, rate, n in zip(correlations, rates, sizes, strict=True)
+    )
+    difference = correlations[1] - correlations[0]
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = (covariances[1] - covariances[0]) / np.sqrt(variance)
+        z = np.where(np.abs(difference) < 1e-9, 0.0, difference / np.sqrt(variance))
     p_value = 2 * norm.sf(np.abs(z))
-    p_value[variance <= 0] = np.nan
+    p_value[np.isnan(difference)] = np.nan
     np.fill_diagonal(p_value, np.nan)
     return PairChanges(p_value, *correlations)
 
 
-def _variance_of_products(missing: Floats) -> Floats:
-    """Variance (d, d) of (m_j − p_j)(m_k − p_k) over rows of indicators m."""
-    rate = missing.mean(axis=0)
-    both = missing.T @ missing / len(missing)
-    # (m − p)² is linear in an indicator: p² + (1 − 2p) m.
-    slope = 1 - 2 * rate
-    squares = np.outer(rate**2, rate**2) + np.outer(rate**2, slope * rate) + np.outer(slope * rate, rate**2)
-    squares += np.outer(slope, slope) * both
-    return squares - (both - np.outer(rate, rate)) ** 2
+def _correlations(missing: Floats, rate: Floats) -> Floats:
+    spread = np.sqrt(rate * (1 - rate))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (missing.T @ missing / len(missing) - np.outer(rate, rate)) / np.outer(spread, spread)
+
+
+def _correlation_variance(correlation: Floats, rate: Floats) -> Floats:
+    """Variance (d, d) of the correlation of two indicators, times the number of rows, by the delta method.
+
+    With standardised indicators z and c = (1 − 2p) / √(p (1 − p)), z² = 1 + c z, so that all moments follow
+    from the correlation.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        skew = (1 - 2 * rate) / np.sqrt(rate * (1 - rate))
+        product, squares = np.outer(skew, skew), np.add.outer(skew**2, skew**2)
+        variance = 1 + product * correlation - correlation**2 * (1 + 0.75 * squares)
+        return np.maximum(variance + 0.5 * product * correlation**3, 0.0)
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,22 @@ class TwoTables:
         added = [label for label in labels if label not in set(names)]
         return cls(names, masks[0], masks[1], absent, added, retyped, columns)
 
+    def n_alike(self) -> NDArray[np.int64]:
+        """For the first column of several that are missing in the same rows, how many others; −1 for these.
+
+        Columns without missing values, and those that are always missing, are not alike.
+        """
+        masks = np.concatenate([self.reference, self.current])
+        positions: dict[bytes, list[int]] = {}
+        for j, packed in enumerate(np.packbits(masks, axis=0).T):
+            is_constant = masks[:, j].all() or not masks[:, j].any()
+            key = str(j).encode() if is_constant else packed.tobytes()
+            positions.setdefault(key, []).append(j)
+        counts = np.full(masks.shape[1], -1, dtype=np.int64)
+        for group in positions.values():
+            counts[group[0]] = len(group) - 1
+        return counts
+
     def numbers(self, k: int) -> tuple[Floats, Bools, Bools]:
         """Column k as numbers (n,) over the rows of both tables, where it is observed, and which are current.
 
