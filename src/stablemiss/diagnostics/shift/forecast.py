@@ -29,8 +29,8 @@ from stablemiss.seeding import Rng
 
 # Reference rows over which masks are laid; fewer rows are used several times.
 N_ROWS, MIN_ROWS = 4000, 2000
-# Random masks among which the one is chosen whose row is nearest in its drivers.
-N_CANDIDATES, MAX_DRIVERS = 16, 2
+# Random masks among which the one is chosen whose row has the nearest value of a driver.
+N_CANDIDATES = 16
 N_BOOTSTRAP = 400
 # Columns whose part in the damage is forecast on its own: those with the most certain findings.
 N_CAUSES = 5
@@ -226,24 +226,26 @@ class _Rows:
 def _masks_for(comparison: Comparison, rows: NDArray, rng: Rng) -> Bools:
     """A mask of the current table for each reference row, at random.
 
-    If missingness depends on values in the current table, of some random masks that of the row whose drivers
-    are nearest to those of the reference row.
+    If missingness depends on a column in the current table, a mask that shows this column is replaced by that
+    of some other row that shows it, the one whose value is nearest to that of the reference row.
     """
     tables = comparison.tables
-    candidates = rng.integers(len(tables.current), size=(len(rows), N_CANDIDATES))
-    distance = np.zeros(candidates.shape)
-    for driver in _drivers(comparison):
+    chosen = rng.integers(len(tables.current), size=len(rows))
+    driver = _driver(comparison)
+    if driver is not None:
         before, after = _driver_ranks(comparison, driver)
-        distance += np.nan_to_num(np.abs(before[rows][:, None] - after[candidates]), nan=1.0)
-    return tables.current[candidates[np.arange(len(rows)), distance.argmin(axis=1)]]
+        shown = np.flatnonzero(~np.isnan(after))
+        candidates = shown[rng.integers(len(shown), size=(len(rows), N_CANDIDATES))]
+        nearest = np.abs(before[rows][:, None] - after[candidates]).argmin(axis=1)
+        is_known = tables.current[chosen, driver] & tables.reference[rows, driver]
+        chosen = np.where(is_known, candidates[np.arange(len(rows)), nearest], chosen)
+    return tables.current[chosen]
 
 
-def _drivers(comparison: Comparison) -> list[int]:
-    """Columns on whose values missingness depends in the current table, by a clear margin."""
-    z = np.abs(comparison.links.current_z)
-    strongest = z.max(axis=0)
-    clear = np.flatnonzero(strongest > norm.isf(0.001 / len(z) ** 2)).tolist()
-    return sorted(clear, key=lambda k: -strongest[k])[:MAX_DRIVERS]
+def _driver(comparison: Comparison) -> int | None:
+    """The column on whose values missingness depends most in the current table, if clearly."""
+    z = np.abs(comparison.links.current_z).max(axis=0)
+    return int(z.argmax()) if z.max() > norm.isf(0.001 / len(z) ** 2) else None
 
 
 def _driver_ranks(comparison: Comparison, k: int) -> tuple[Floats, Floats]:
