@@ -29,6 +29,8 @@ from stablemiss.seeding import Rng, draw_seed, to_rng
 from stablemiss.text import quoted
 
 AS_GIVEN, OWN_MASKS, OTHER_TABLE = "as given", "own masks", "other table"
+# Name of all settings together, except the table as given.
+ALL = "all"
 # Rows for which masks are drawn at once. Mechanisms need several times the memory of these rows.
 BLOCK_ROWS = 2_500
 # Name of each default mechanism → what it hides.
@@ -162,9 +164,9 @@ def choose_mechanisms(
     """The mechanisms by name; parameters as in `make_settings`."""
     if isinstance(mechanisms, Mapping):
         for name, mechanism in mechanisms.items():
-            if not isinstance(mechanism, Mechanism) or name == AS_GIVEN:
+            if not isinstance(mechanism, Mechanism) or name in (AS_GIVEN, ALL):
                 raise ValueError(
-                    f"mechanisms must map names other than {AS_GIVEN!r} to mechanisms of "
+                    f"mechanisms must map names other than {AS_GIVEN!r} and {ALL!r} to mechanisms of "
                     f"stablemiss.missingness, such as {{'lab closed': Outage([0, 3])}}; got "
                     f"{shown(mechanism)} for {name!r}."
                 )
