@@ -31,8 +31,8 @@ from stablemiss.text import quoted
 AS_GIVEN, OWN_MASKS, OTHER_TABLE = "as given", "own masks", "other table"
 # Name of all settings together, except the table as given.
 ALL = "all"
-# Rows for which masks are drawn at once. Mechanisms need several times the memory of these rows.
-BLOCK_ROWS = 2_500
+# Cells for which masks are drawn at once, but at least so many rows: mechanisms need several times their size.
+BLOCK_CELLS, MIN_BLOCK_ROWS = 50_000, 500
 # Name of each default mechanism → what it hides.
 DESCRIPTIONS = {
     "MCAR": "Missing completely at random: every value with the same probability.",
@@ -105,8 +105,9 @@ class Setting:
         if self.hides is None:
             return rows.observed
         rng, observed = to_rng(self.seed), rows.observed.copy()
-        for start in range(0, len(rows), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
+        n_block = max(MIN_BLOCK_ROWS, BLOCK_CELLS // rows.n_columns)
+        for start in range(0, len(rows), n_block):
+            block = slice(start, start + n_block)
             observed[block] &= self.hides.draw(rows.numbers[block], rng)
         return observed
 
