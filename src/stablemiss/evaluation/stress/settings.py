@@ -31,7 +31,7 @@ from stablemiss.text import quoted
 AS_GIVEN, OWN_MASKS, OTHER_TABLE = "as given", "own masks", "other table"
 # Name of all settings together, except the table as given.
 ALL = "all"
-# Cells for which masks are drawn at once, but at least so many rows: mechanisms need several times their size.
+# Cells for which masks are drawn at once, but at least so many rows. Mechanisms need several times as much.
 BLOCK_CELLS, MIN_BLOCK_ROWS = 50_000, 500
 # Name of each default mechanism → what it hides.
 DESCRIPTIONS = {
