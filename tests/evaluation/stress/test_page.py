@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 from stablemiss import stress_test
 from stablemiss.evaluation.stress.verdict import phrase
+from stablemiss.missingness import Outage
 
 
 def imputed(model):
@@ -129,3 +130,10 @@ def test_numbers_have_the_decimals_of_the_constant():
 def test_it_shows_itself_in_notebooks_and_is_written_to_a_file(one, tmp_path):
     assert "<iframe" in one._repr_html_()
     assert one.save_html(tmp_path / "stress.html").read_text() == one.to_html()
+
+
+def test_names_of_mechanisms_may_have_any_characters():
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    result = stress_test(imputed(LinearRegression()), X, X[:, 0], {"50% {off} & <on>": Outage([0])}, [1.0])
+    assert "'50% {off} & <on>' reaches 100%" in result.verdict
+    assert "50% {off} &amp; &lt;on&gt;" in result.to_html()

@@ -305,6 +305,7 @@ INVALID = {
     "unknown mechanism": (lambda X, y: (Ridge(), X, y, ["MCAM"]), "must be among 'MCAR', 'window'"),
     "no mechanism": (lambda X, y: (Ridge(), X, y, []), "at least one mechanism"),
     "not a mechanism": (lambda X, y: (Ridge(), X, y, {"a": 0.5}), "map names"),
+    "reserved name": (lambda X, y: (Ridge(), X, y, {"all": Outage([0])}), "names other than"),
     "complete rows": (lambda X, y: (Ridge(), X, y, ["own masks"]), "rows that differ"),
     "level": (lambda X, y: (Ridge(), X, y, None, [50]), "above 0 and at most 1.*got 50"),
     "no level": (lambda X, y: (Ridge(), X, y, None, []), "above 0 and at most 1"),

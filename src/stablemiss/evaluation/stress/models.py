@@ -31,6 +31,8 @@ from stablemiss.seeding import Rng, draw_seed
 N_FOLDS = 5
 # Rows on which every model is tried first.
 N_TRIAL_ROWS = 100
+# Fewer rows are predicted by one thread.
+MIN_ROWS_FOR_THREADS = 20_000
 CANNOT_PREDICT_MISSING = "it cannot predict rows with missing values"
 
 
@@ -202,7 +204,8 @@ def _fit(model: Any, X: Any, y: NDArray, index: NDArray) -> Any:
     """A fitted clone, or the reason why it could not be fitted."""
     train = take_rows(X, index)
     n_columns = train.shape[1] if hasattr(train, "shape") else len(train.schema)
-    with warnings.catch_warnings(), few_threads(len(index) * n_columns):
+    is_small = len(index) * n_columns < MIN_CELLS_FOR_THREADS
+    with warnings.catch_warnings(), one_thread_if(is_small):
         # Each fold would say the same about the table.
         warnings.simplefilter("ignore", SuspiciousDataWarning)
         warnings.simplefilter("ignore", OutOfRangeWarning)
@@ -222,7 +225,7 @@ def losses_under(
     observed = setting.observed(rows)
     X = rows.X if setting.hides is None else rows.masked(observed)
     losses: list[Floats | str] = []
-    with warnings.catch_warnings(), few_threads(observed.size):
+    with warnings.catch_warnings(), one_thread_if(len(rows) < MIN_ROWS_FOR_THREADS):
         # Those about missing values: they are intended here.
         warnings.simplefilter("ignore")
         for model in models:
@@ -276,18 +279,13 @@ def failure_sentence(name: str, reason: str) -> str:
     return f"{name!r} is left out, because {reason}{advice if is_about_missing else ''}"
 
 
-def few_threads(n_cells: int) -> AbstractContextManager[Any]:
+def one_thread_if(is_small: bool) -> AbstractContextManager[Any]:
     """Context manager in which small tables are processed by one thread.
 
     There, more threads save little time, and on a busy machine they can wait for each other far longer than
-    they compute.
-
-    Parameters
-    ----------
-    n_cells : int
-        Number of cells of the table.
+    they compute. Settings run in parallel instead (`n_jobs`).
     """
-    return threadpool_limits(1) if n_cells < MIN_CELLS_FOR_THREADS else nullcontext()
+    return threadpool_limits(1) if is_small else nullcontext()
 
 
 def _reason(error: Exception) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 # Models in one plot of columns.
 MAX_BAR_MODELS = 3
-# Rows of a table of columns that are visible at once, and rows in all: thousands would make the page heavy.
-N_VISIBLE, MAX_LISTED = 15, 500
+# Columns that are visible at once, and columns of all models together: thousands would make the page heavy.
+N_VISIBLE, MAX_LISTED = 15, 1_500
 N_PAIRS = 10
 
 
@@ -39,7 +39,7 @@ def render(result: StressResult) -> str:
         bar_models=result.models[:MAX_BAR_MODELS],
         n_bars=min(N_BARS, result.n_columns),
         n_visible=N_VISIBLE,
-        max_listed=MAX_LISTED,
+        max_listed=max(N_VISIBLE, MAX_LISTED // len(result.models)),
         n_pairs=N_PAIRS,
         descriptions=DESCRIPTIONS,
     )

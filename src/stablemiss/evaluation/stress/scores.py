@@ -15,11 +15,9 @@ from stablemiss.evaluation.stress.models import StressedModel, losses_under
 from stablemiss.evaluation.stress.result import ModelComparison, StressScore
 from stablemiss.evaluation.stress.rows import TestRows
 from stablemiss.evaluation.stress.scoring import Metric
-from stablemiss.evaluation.stress.settings import AS_GIVEN, Setting
+from stablemiss.evaluation.stress.settings import ALL, AS_GIVEN, Setting
 from stablemiss.progress import Progress
 
-# Name of the pool of all settings except the table as given.
-ALL = "all"
 # Settings whose losses are in memory at the same time.
 BATCH = 8
 

@@ -29,8 +29,10 @@ from stablemiss.seeding import Rng, draw_seed, to_rng
 from stablemiss.text import quoted
 
 AS_GIVEN, OWN_MASKS, OTHER_TABLE = "as given", "own masks", "other table"
-# Rows for which masks are drawn at once. Mechanisms need several times the memory of these rows.
-BLOCK_ROWS = 2_500
+# Name of all settings together, except the table as given.
+ALL = "all"
+# Cells for which masks are drawn at once, but at least so many rows. Mechanisms need several times as much.
+BLOCK_CELLS, MIN_BLOCK_ROWS = 50_000, 500
 # Name of each default mechanism → what it hides.
 DESCRIPTIONS = {
     "MCAR": "Missing completely at random: every value with the same probability.",
@@ -103,8 +105,9 @@ class Setting:
         if self.hides is None:
             return rows.observed
         rng, observed = to_rng(self.seed), rows.observed.copy()
-        for start in range(0, len(rows), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
+        n_block = max(MIN_BLOCK_ROWS, BLOCK_CELLS // rows.n_columns)
+        for start in range(0, len(rows), n_block):
+            block = slice(start, start + n_block)
             observed[block] &= self.hides.draw(rows.numbers[block], rng)
         return observed
 
@@ -162,9 +165,9 @@ def choose_mechanisms(
     """The mechanisms by name; parameters as in `make_settings`."""
     if isinstance(mechanisms, Mapping):
         for name, mechanism in mechanisms.items():
-            if not isinstance(mechanism, Mechanism) or name == AS_GIVEN:
+            if not isinstance(mechanism, Mechanism) or name in (AS_GIVEN, ALL):
                 raise ValueError(
-                    f"mechanisms must map names other than {AS_GIVEN!r} to mechanisms of "
+                    f"mechanisms must map names other than {AS_GIVEN!r} and {ALL!r} to mechanisms of "
                     f"stablemiss.missingness, such as {{'lab closed': Outage([0, 3])}}; got "
                     f"{shown(mechanism)} for {name!r}."
                 )

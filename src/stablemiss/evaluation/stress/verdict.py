@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from stablemiss.evaluation.stress.settings import OTHER_TABLE, OWN_MASKS
+from stablemiss.evaluation.stress.settings import ALL, OTHER_TABLE, OWN_MASKS
 
 if TYPE_CHECKING:
     from stablemiss.evaluation.stress.result import ModelComparison, StressResult, StressScore
@@ -29,7 +29,7 @@ def sentences(result: StressResult) -> list[str]:
 
 
 def _comparison(result: StressResult) -> str:
-    overall = [one for one in result.comparisons if one.mechanism == "all" and math.isfinite(one.difference)]
+    overall = [one for one in result.comparisons if one.mechanism == ALL and math.isfinite(one.difference)]
     if not overall:
         return f"{result.models[0]} is the only model that could predict under all settings."
     # The best of the others is the one to be better than.
@@ -109,9 +109,10 @@ def _worst(result: StressResult, model: str) -> list[str]:
 def phrase(score: StressScore) -> str:
     """What is missing, as the end of a sentence that starts with "when"."""
     share = percent(score.missing_share if score.level is None else score.level)
-    return _PHRASES.get(score.mechanism, f"{{share}} are missing under {score.mechanism!r}").format(
-        share=share
-    )
+    if score.mechanism not in _PHRASES:
+        # What the level of a mechanism of the caller refers to is not known.
+        return f"{score.mechanism!r} reaches {share}"
+    return _PHRASES[score.mechanism].format(share=share)
 
 
 def percent(share: float) -> str:
