@@ -92,7 +92,10 @@ def _slopes(observed: Bools, scores: Floats) -> tuple[Floats, Floats]:
     # Too few rows, or hardly any variation of the indicator among them, for a normal approximation.
     counts = np.minimum(products[0], n - products[0])
     is_defined = (n >= MIN_ROWS) & (counts >= 5) & (powers[2] > 1e-12)
-    return np.where(is_defined, slope, 0.0), np.where(is_defined, variance, np.inf)
+    # Missingness that does not occur, or always, depends on nothing.
+    is_constant = (n >= MIN_ROWS) & (counts == 0)
+    slope, variance = np.where(is_defined, slope, 0.0), np.where(is_defined, variance, np.inf)
+    return slope, np.where(is_constant, 0.0, variance)
 
 
 @dataclass(frozen=True, eq=False)
