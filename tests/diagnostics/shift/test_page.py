@@ -51,3 +51,10 @@ def test_pictures_are_drawn_on_given_axes():
     assert plot_missingness(table, ax=first) is first
     assert plot_missingness_shift(table, table[:10], ax=second) is second
     assert len(second.get_yticklabels()) == 3
+
+
+@pytest.mark.slow
+def test_a_phone_shows_the_page_without_horizontal_scrolling(wide, open_on_phone):
+    found = open_on_phone(wide.to_html())
+    assert found["page"] <= found["seen"] <= 390
+    assert found["scrolling"]

@@ -137,3 +137,9 @@ def test_names_of_mechanisms_may_have_any_characters():
     result = stress_test(imputed(LinearRegression()), X, X[:, 0], {"50% {off} & <on>": Outage([0])}, [1.0])
     assert "'50% {off} & <on>' reaches 100%" in result.verdict
     assert "50% {off} &amp; &lt;on&gt;" in result.to_html()
+
+
+@pytest.mark.slow
+def test_a_phone_shows_the_page_without_horizontal_scrolling(two, open_on_phone):
+    found = open_on_phone(two.to_html())
+    assert found["page"] <= found["seen"] <= 390
