@@ -131,6 +131,19 @@ def test_parallel_jobs_of_any_backend_give_the_same_result(X, y, backend):
         assert stress_test(*arguments).to_dict() == expected.to_dict()
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_a_dask_cluster_gives_the_same_result(X, y):
+    """By joblib's own backend, without code of ours."""
+    from distributed import Client, LocalCluster
+
+    arguments = ({"a": imputed(Ridge())}, X, y, ["MCAR"], [0.3, 0.6])
+    expected = stress_test(*arguments)
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")
+    with cluster, Client(cluster), parallel_config("dask"):
+        assert stress_test(*arguments).to_dict() == expected.to_dict()
+
+
 def test_the_better_model_comes_first_with_a_clear_interval(X, y):
     result = stress_test({"mean": DummyRegressor(), "linear": imputed(Ridge())}, X, y, levels=[0.3])
     assert result.models == ["linear", "mean"]
