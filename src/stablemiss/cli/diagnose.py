@@ -57,6 +57,9 @@ def diagnose(
     ] = None,
     ignore: Ignore = None,
     alpha: Annotated[float, typer.Option(help="Probability of a false alarm.")] = 0.05,
+    min_change: Annotated[
+        float, typer.Option(help="Smaller changes of missing rates and the like do not count.")
+    ] = 0.01,
     output: Annotated[
         Path | None, typer.Option(help="HTML page to write, with pictures.", show_default=False)
     ] = None,
@@ -93,15 +96,23 @@ def diagnose(
             left_out = [*(ignore or []), *([] if target is None else [target])]
             tables, y = _read_tables((reference, current), options, left_out), None
         else:
-            name = target or estimator.target_name_
+            if ignore:
+                raise ValueError(
+                    "--ignore cannot be used with --model, which compares the columns of the model."
+                )
+            name = estimator.target_name_ or target
+            if target is not None and name != target:
+                raise ValueError(f"{model} predicts {name!r}, not {target!r}; leave --target out.")
             if name is None:
                 raise ValueError(f"{model} does not contain the name of its target; give it with --target.")
             first, y = _read_rows(reference, options, estimator, name)
             tables = first, _read_rows(current, options, estimator, None)[0]
-        result = diagnose_tables(*tables, estimator, y, alpha=alpha, random_state=seed)
+        result = diagnose_tables(*tables, estimator, y, alpha=alpha, min_change=min_change, random_state=seed)
         if output is not None:
             result.save_html(output)
         typer.echo(json.dumps(result.to_dict(), indent=2) if as_json else str(result))
+        if result.absent and model is None and target is None and not as_json:
+            typer.echo("\nLeave an absent target out with --target, and other columns with --ignore.")
         if output is not None and not as_json:
             typer.echo(f"\nWritten: {output}")
         raise typer.Exit(result.exit_code)
@@ -119,13 +130,17 @@ def _read_tables(
     is_number = {name: is_numeric(first.column(name)) for name in kept}
     table, dialect = read_table(paths[1], options)
     names = [name for name in table.column_names if name not in ignored]
-    kinds = {
-        "numbers": [name for name in names if is_number.get(name)],
-        "categories": [name for name in names if not is_number.get(name, True)],
-        "dates": [],
-    }
     rules = text_rules(paths[1], options, dialect)
-    return first, to_training_types(table.select(names), kinds, rules, Remarks())
+    second, _ = infer_types(table.select(names), rules)
+    # Digits are numbers in one file, and text if another one also has letters there: as in the first.
+    kinds: dict[str, list[str]] = {"numbers": [], "categories": [], "dates": []}
+    for name in set(kept) & set(names):
+        if is_number[name] != is_numeric(second.column(name)):
+            kinds["numbers" if is_number[name] else "categories"].append(name)
+    for name in (*kinds["numbers"], *kinds["categories"]):
+        column = to_training_types(table.select([name]), kinds, rules, Remarks()).column(0)
+        second = second.set_column(names.index(name), name, column)
+    return first, second
 
 
 def _read_rows(
@@ -133,7 +148,7 @@ def _read_rows(
 ) -> tuple[pyarrow.Table, NDArray[Any] | None]:
     """The columns that a model uses, and the targets of the rows if `target` is given.
 
-    Rows without a target are left out then.
+    Targets that are missing, or of unknown classes, are None or NaN.
     """
     import numpy as np
     import pyarrow
@@ -148,11 +163,11 @@ def _read_rows(
     if target is None:
         return features, None
     y = np.concatenate([batch.target for batch in batches if batch.target is not None])
-    is_known = np.isfinite(y)
-    if not is_known.any():
-        raise ValueError(
-            f"Column {target!r} in {rows.source.name} has no known values, so nothing can be forecast."
-        )
+    if not np.isfinite(y).any():
+        raise ValueError(f"Column {target!r} in {rows.source.name} has no known values to compare with.")
     classes = getattr(estimator, "classes_", None)
-    y = y[is_known]
-    return features.filter(pyarrow.array(is_known)), y if classes is None else classes[y.astype(int)]
+    if classes is None:
+        return features, y
+    labels = np.full(len(y), None, dtype=object)
+    labels[np.isfinite(y)] = classes[y[np.isfinite(y)].astype(int)]
+    return features, labels

@@ -98,7 +98,7 @@ def with_missing(X: Any, observed: Bools) -> Any:
     return hidden_array
 
 
-def take_rows(table: Any, rows: NDArray) -> Any:
+def take_rows(X: Any, rows: NDArray) -> Any:
     """Rows of a table of any library, in a given order, possibly repeated.
 
     Examples
@@ -106,7 +106,8 @@ def take_rows(table: Any, rows: NDArray) -> Any:
     >>> take_rows([[1, 2], [3, 4]], np.array([1, 1])).tolist()
     [[3, 4], [3, 4]]
     """
-    frame = nw.from_native(table, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        return frame[rows.tolist()].to_native()
-    return to_array(table)[rows]
+    # By position: narwhals refuses duplicate labels, on which models may not depend.
+    if nw.dependencies.is_pandas_dataframe(X):
+        return X.iloc[rows]
+    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    return frame[rows, :].to_native() if isinstance(frame, nw.DataFrame) else to_array(X)[rows]

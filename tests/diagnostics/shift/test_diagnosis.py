@@ -239,7 +239,98 @@ def test_a_model_needs_as_many_targets_as_reference_rows():
     X = np.ones((10, 2))
     with pytest.raises(ValueError, match="Pass y"):
         diagnose(X, X, LGBMRegressor())
-    with pytest.raises(ValueError, match="9 targets"):
+    with pytest.raises(ValueError, match="10 rows of reference"):
         diagnose(X, X, LGBMRegressor(), np.ones(9))
     with pytest.raises(ValueError, match="alpha"):
         diagnose(X, X, alpha=2.0)
+
+
+def test_outages_in_runs_of_rows_are_not_taken_for_a_shift():
+    """Rows that follow each other lose a column together, by the same mechanism before and now."""
+    alarms = 0
+    for seed in range(10):
+        rng = to_rng(seed)
+        tables = []
+        for _ in range(2):
+            dark = np.repeat(rng.random((80, 4)) < 0.15, 25, axis=0)
+            tables.append(np.where(dark, np.nan, rng.normal(size=dark.shape)))
+        result = diagnose(*tables)
+        assert "runs" in result.notes[0]
+        alarms += result.verdict == "shift"
+    assert alarms <= 2
+
+
+def test_a_small_change_of_a_large_table_does_not_count():
+    rng = to_rng(0)
+    before, after = (np.where(rng.random((60_000, 2)) < rate, np.nan, 1.0) for rate in (0.300, 0.309))
+    assert diagnose(before, after, min_change=0.02).verdict == "no shift"
+    assert diagnose(before, after, min_change=0.0).verdict == "shift"
+
+
+def test_columns_that_die_together_are_all_marked_and_hidden_together():
+    rng = to_rng(0)
+    X = rng.normal(size=(3000, 3))
+    y = X[:, 0] + X[:, 1]
+    model = LGBMRegressor(n_estimators=50, verbose=-1).fit(
+        pd.DataFrame(X[:1500], columns=list("abc")), y[:1500]
+    )
+    reference = pd.DataFrame(X[1500:2200], columns=list("abc"))
+    current = pd.DataFrame(X[2200:], columns=list("abc")).drop(columns=["a", "b"])
+    result = diagnose(reference, current, model, y[1500:2200])
+    frame = result.to_frame()
+    assert frame.loc[frame["is_rate_shifted"].astype(bool), "column"].tolist() == ["a", "b"]
+    [cause] = result.forecast.causes
+    assert cause.n_alike == 1
+    assert cause.error == pytest.approx(result.forecast.after, rel=0.1)
+    # Of the values nothing can be said if most columns are gone.
+    assert result.values_verdict == "cannot tell"
+
+
+def test_times_and_running_numbers_do_not_move():
+    before = pd.DataFrame(
+        {"id": range(100), "day": pd.date_range("2020-01-01", periods=100), "x": [0.0, 1.0] * 50}
+    )
+    after = before.assign(id=before["id"] + 100, day=before["day"] + pd.Timedelta(days=100))
+    result = diagnose(before, after)
+    assert result.values_verdict != "shift"
+    assert result.to_dict()["sequential"] == ["id", "day"]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_without_a_shift_the_forecast_holds_also_if_missingness_depends_on_values(seed):
+    rng = to_rng(seed)
+    X = rng.normal(size=(6000, 3))
+    y = X[:, 0] + 2 * X[:, 1] + 0.3 * rng.normal(size=6000)
+    X[rng.random(6000) < 1 / (1 + np.exp(-3 * X[:, 0])), 1] = np.nan
+    frame = pd.DataFrame(X, columns=list("abc"))
+    model = LGBMRegressor(n_estimators=60, verbose=-1).fit(frame[:3000], y[:3000])
+    forecast = diagnose(frame[3000:4500], frame[4500:], model, y[3000:4500]).forecast
+    assert forecast.after == pytest.approx(forecast.before, rel=0.06)
+
+
+def test_few_current_rows_make_the_interval_wide(forecast_case):
+    model, reference, y, current, _ = forecast_case
+    many, few = (diagnose(reference, rows, model, y).forecast.interval for rows in (current, current[:10]))
+    assert few[1] - few[0] > 2 * (many[1] - many[0])
+
+
+def test_targets_may_be_missing_and_unknown_classes_are_wrong_predictions(forecast_case):
+    model, reference, y, current, _ = forecast_case
+    partly = np.where(np.arange(len(y)) % 3 == 0, np.nan, y)
+    forecast = diagnose(reference, current, model, partly).forecast
+    assert forecast.after == pytest.approx(diagnose(reference, current, model, y).forecast.after, rel=0.15)
+    json.dumps(diagnose(reference, current, model, partly).to_dict(), allow_nan=False)
+
+
+def test_a_model_that_fails_leaves_the_diagnosis(forecast_case):
+    _, reference, y, current, _ = forecast_case
+    model = LinearSVC().fit(np.nan_to_num(reference), y > 0)
+    result = diagnose(reference, current, model, y > 0)
+    assert result.forecast is None
+    assert "imputer" in result.notes[-1]
+    assert result.verdict == "shift"
+
+
+def test_infinite_values_are_named():
+    with pytest.raises(ValueError, match="reference: There are infinite values"):
+        diagnose([[np.inf], [1.0]], [[1.0]])

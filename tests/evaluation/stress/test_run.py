@@ -302,8 +302,8 @@ def test_fitted_mechanisms_are_used_as_they_are(fitted, X, y):
 
 
 INVALID = {
-    "no rows": (lambda X, y: (Ridge(), X[:0], y[:0]), "at least 2 rows; got 0"),
-    "one row": (lambda X, y: (Ridge(), X[:1], y[:1]), "at least 2 rows; got 1"),
+    "no rows": (lambda X, y: (Ridge(), X[:0], y[:0]), "at least 2 rows are needed; got 0"),
+    "one row": (lambda X, y: (Ridge(), X[:1], y[:1]), "at least 2 rows are needed; got 1"),
     "constant target": (lambda X, y: (Ridge(), X, np.ones(N)), "only one value"),
     "one class": (lambda X, y: (LogisticRegression(), X, np.ones(N)), "only one class"),
     "lengths": (lambda X, y: (Ridge(), X, y[:5]), "one entry for each of the 240 rows"),

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from scipy.stats import norm
 
 from stablemiss.checks import check_number
 from stablemiss.data import Bools, Floats
-from stablemiss.diagnostics.shift.findings import Comparison, Finding, Verdict, compare_tables
-from stablemiss.diagnostics.shift.forecast import Forecast, forecast
+from stablemiss.diagnostics.shift.findings import TITLES, Comparison, Finding, Verdict, compare_tables
+from stablemiss.diagnostics.shift.forecast import Forecast, ForecastError, forecast
 from stablemiss.diagnostics.shift.tables import TwoTables
 from stablemiss.estimators.frames import make_frame
 from stablemiss.pages import PageResult
 from stablemiss.seeding import to_rng
-from stablemiss.text import count
+from stablemiss.text import count, show_number
 
 # Findings of a kind that the text for a terminal lists.
 MAX_LISTED = 5
 # And that a dictionary and a page contain; of pairs there can be very many.
 MAX_STORED = 100
+# Probability to name a driver of a column's missingness in `to_frame` although there is none.
+DRIVER_LEVEL = 0.05
 EXIT_CODES: dict[Verdict, int] = {"no shift": 0, "shift": 1, "cannot tell": 2}
 
 
@@ -33,6 +35,7 @@ def diagnose(
     y: Any = None,
     *,
     alpha: float = 0.05,
+    min_change: float = 0.01,
     random_state: Any = 0,
 ) -> Diagnosis:
     """Compare the missing values of two tables, and forecast what the difference costs a model.
@@ -53,9 +56,13 @@ def diagnose(
         A fitted regressor or classifier, whose error under the masks of `current` is forecast. It should not
         have been fitted on the rows of `reference`, on which its errors would be too low.
     y : (n,), default=None
-        Targets of the rows of `reference`, needed with a model.
+        Targets of the rows of `reference`, needed with a model. Rows whose target is missing are compared,
+        but not used for the forecast.
     alpha : float, default=0.05
         Probability of a false alarm. A smaller value gives fewer false alarms and finds larger shifts only.
+    min_change : float, default=0.01
+        Smaller changes of missing rates, correlations and the like do not count, however certain they are.
+        Raise it for large tables, in which every change is certain.
     random_state : int, Generator or None, default=0
         Draws rows of large tables, folds and permutations.
 
@@ -79,14 +86,19 @@ def diagnose(
     >>> result.findings[0].columns
     ('0',)
     """
-    check_number({"alpha": alpha}, alpha="(0, 1)")
+    check_number({"alpha": alpha, "min_change": min_change}, alpha="(0, 1)", min_change="[0, 1)")
     if model is not None and y is None:
         raise ValueError("Pass y, the targets of the rows of reference, so that the error can be forecast.")
     rng = to_rng(random_state)
     tables = TwoTables.of(reference, current)
-    comparison = compare_tables(tables, alpha, rng)
-    expected = None if model is None else forecast(model, reference, current, y, comparison, rng)
-    return Diagnosis(comparison, expected, reference)
+    comparison = compare_tables(tables, alpha, min_change, rng)
+    expected, notes = None, _notes(comparison)
+    if model is not None:
+        try:
+            expected = forecast(model, reference, current, y, comparison, rng)
+        except ForecastError as error:
+            notes.append(str(error))
+    return Diagnosis(comparison, expected, notes, _empty_frame(reference))
 
 
 class Diagnosis(PageResult):
@@ -105,13 +117,16 @@ class Diagnosis(PageResult):
     newly_missing : list of str
         Columns without missing values in the reference and with some in the current table.
     forecast : Forecast or None
-        Expected error of the model, if one was given.
+        Expected error of the model, if one was given and could predict.
+    notes : list of str
+        What limits the result.
     """
 
-    def __init__(self, comparison: Comparison, expected: Forecast | None, reference: Any):
+    def __init__(self, comparison: Comparison, expected: Forecast | None, notes: list[str], like: Any):
         self.comparison = comparison
         self.forecast = expected
-        self._reference = reference
+        self.notes = notes
+        self._like = like
 
     @property
     def verdict(self) -> Verdict:
@@ -123,7 +138,7 @@ class Diagnosis(PageResult):
 
     @property
     def findings(self) -> list[Finding]:
-        return list(self.comparison.findings)
+        return self.comparison.findings
 
     @property
     def absent(self) -> list[str]:
@@ -149,10 +164,13 @@ class Diagnosis(PageResult):
         """The verdict in one sentence, with the number that matters most."""
         masks, values = self.verdict, self.values_verdict
         if masks == "cannot tell":
-            sentence = (
-                "Too few rows to tell whether the missingness shifted: to be noticed, a missing rate would "
-                f"have to change by about {100 * self.comparison.detectable_change:.0f} percentage points."
-            )
+            sentence = "Too few rows to tell whether the missingness shifted"
+            if (change := self.comparison.detectable_change) < 1:
+                sentence += (
+                    f": to be noticed, a missing rate would have to change by about {100 * change:.0f} "
+                    "percentage points"
+                )
+            sentence += "."
         elif masks == "no shift":
             sentence = "No shift of the missingness was found."
         else:
@@ -165,14 +183,16 @@ class Diagnosis(PageResult):
             if masks != "shift":
                 sentence = sentence.replace(" as well", "")
         elif masks == "shift" and values == "no shift":
-            sentence += " The values themselves did not move."
+            sentence += " The observed values did not move."
         if self.forecast is not None:
             sentence += " " + self._cost()
         return sentence
 
     def _main_change(self) -> str:
         if self.absent:
-            return f"{_listed(self.absent)} {'is' if len(self.absent) == 1 else 'are'} absent."
+            rates = [one for one in self.findings if one.kind == "rate" and one.columns[0] not in self.absent]
+            more = f"; {count(len(rates), 'more missing rate')} changed" if rates else ""
+            return f"{_listed(self.absent)} {'is' if len(self.absent) == 1 else 'are'} absent{more}."
         rates = [one for one in self.findings if one.kind == "rate"]
         if rates:
             largest = max(rates, key=lambda one: abs(one.after - one.before))
@@ -182,13 +202,17 @@ class Diagnosis(PageResult):
 
     def _cost(self) -> str:
         assert self.forecast is not None
-        before, after, change = self.forecast.before, self.forecast.after, self.forecast.change
-        low, high = self.forecast.interval
-        metric = self.forecast.metric
-        sentence = (
-            f"Under the new masks the model's {metric} is expected to be {after:.4g} (95% interval {low:.4g} "
-            f"to {high:.4g}) instead of {before:.4g}: {change:+.0%}."
-        )
+        before, after, metric = self.forecast.before, self.forecast.after, self.forecast.metric
+        if not self.forecast.is_clear:
+            sentence = f"The masks do not clearly change the model's {metric}, {show_number(before)}."
+        else:
+            low, high = self.forecast.interval
+            change = f": {self.forecast.change:+.0%}" if before > 0 else ""
+            sentence = (
+                f"Under the new masks the model's {metric} is expected to be {show_number(after)} (95% "
+                f"interval {show_number(low)} to {show_number(high)}) instead of "
+                f"{show_number(before)}{change}."
+            )
         if after >= self.forecast.constant:
             sentence += " That is no better than a constant prediction."
         return sentence
@@ -212,47 +236,54 @@ class Diagnosis(PageResult):
             for key in keys
         }
         types = dict.fromkeys(text, nw.String) | dict.fromkeys(flags, nw.Boolean)
-        return make_frame(arrays, types, like=self._reference, keep_index=False)
+        return make_frame(arrays, types, like=self._like, keep_index=False)
 
     def to_dict(self) -> dict[str, Any]:
         comparison, tables = self.comparison, self.comparison.tables
-        return {
-            "verdict": self.verdict,
-            "values_verdict": self.values_verdict,
-            "summary": self.summary,
-            "n_reference": len(tables.reference),
-            "n_current": len(tables.current),
-            "alpha": comparison.alpha,
-            "detectable_change": comparison.detectable_change,
-            "absent": self.absent,
-            "added": self.added,
-            "newly_missing": self.newly_missing,
-            "retyped": tables.retyped,
-            "unseen_masks": vars(comparison.unseen),
-            "joint": vars(comparison.joint),
-            "n_findings": dict(Counter(one.kind for one in self.findings)),
-            "findings": [
-                {**vars(one), "columns": list(one.columns), "sentence": one.sentence}
-                for kind in TITLES
-                for one in [one for one in self.findings if one.kind == kind][:MAX_STORED]
-            ],
-            "columns": self._columns(),
-            "forecast": None
-            if self.forecast is None
-            else {
-                **vars(self.forecast),
-                "interval": list(self.forecast.interval),
-                "change": self.forecast.change,
-                "causes": [vars(cause) for cause in self.forecast.causes],
-            },
-        }
+        forecast = self.forecast
+        return _plain(
+            {
+                "verdict": self.verdict,
+                "values_verdict": self.values_verdict,
+                "summary": self.summary,
+                "notes": self.notes,
+                "n_reference": len(tables.reference),
+                "n_current": len(tables.current),
+                "alpha": comparison.alpha,
+                "min_change": comparison.min_change,
+                "detectable_change": comparison.detectable_change,
+                "absent": self.absent,
+                "added": self.added,
+                "newly_missing": self.newly_missing,
+                "retyped": tables.retyped,
+                "sequential": tables.sequential,
+                "unseen_masks": vars(comparison.unseen),
+                "joint": vars(comparison.joint),
+                "n_findings": dict(Counter(one.kind for one in self.findings)),
+                "findings": [
+                    vars(one)
+                    for kind in TITLES
+                    for one in [one for one in self.findings if one.kind == kind][:MAX_STORED]
+                ],
+                "columns": self._columns(),
+                "forecast": None
+                if forecast is None
+                else {
+                    **vars(forecast),
+                    "change": forecast.change,
+                    "is_clear": forecast.is_clear,
+                    "causes": [vars(cause) for cause in forecast.causes],
+                },
+            }
+        )
 
     def _columns(self) -> list[dict[str, Any]]:
         comparison, tables = self.comparison, self.comparison.tables
-        moved = {(one.kind, one.columns[0]) for one in self.findings if one.columns}
+        moved = {(one.kind, name) for one in self.findings for name in (*one.columns[:1], *one.alike)}
         rows = []
         for j, name in enumerate(tables.names):
-            difference = comparison.values.difference[j]
+            drivers = [comparison.links.driver(j, is_current, DRIVER_LEVEL) for is_current in (False, True)]
+            before, after = (None if k is None else tables.names[k] for k in drivers)
             rows.append(
                 {
                     "column": name,
@@ -260,10 +291,9 @@ class Diagnosis(PageResult):
                     "missing_now": float(1 - tables.current[:, j].mean()),
                     "rate_p_value": float(comparison.rate_p[j]),
                     "is_rate_shifted": ("rate", name) in moved,
-                    "driver_before": _driver(comparison.links.reference_z[j], tables.names),
-                    "driver": _driver(comparison.links.current_z[j], tables.names),
+                    "driver_before": before,
+                    "driver": after,
                     "is_link_shifted": ("link", name) in moved,
-                    "value_difference": None if np.isnan(difference) else float(difference),
                     "value_p_value": float(comparison.value_p[j]),
                     "is_value_shifted": ("value", name) in moved,
                 }
@@ -291,10 +321,12 @@ class Diagnosis(PageResult):
             ("Absent now", self.absent),
             ("New, ignored", self.added),
             ("Missing for the first time", self.newly_missing),
-            ("Other type than before", tables.retyped),
+            ("Other type than before, values not compared", tables.retyped),
+            ("Times or running numbers, values not compared", tables.sequential),
         ):
             if names:
                 lines.append(f"{title}: {_listed(names)}.")
+        lines += self.notes
         for kind, title in TITLES.items():
             found = [one for one in self.findings if one.kind == kind]
             if found:
@@ -308,28 +340,40 @@ class Diagnosis(PageResult):
             f"{unseen.expected_share:.1%} would be usual.",
         ]
         if self.forecast is not None and self.forecast.causes:
-            lines += ["", "Error if only one column had changed"]
+            lines += ["", "Error if only the missing rate of one column had changed"]
             metric = self.forecast.metric
-            lines += [f"  {cause.column!r}: {metric} {cause.error:.4g}" for cause in self.forecast.causes]
+            for cause in self.forecast.causes:
+                alike = f" and {cause.n_alike} more, missing in the same rows" if cause.n_alike else ""
+                lines.append(f"  {cause.column!r}{alike}: {metric} {show_number(cause.error)}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
         return f"<Diagnosis: {self.verdict}, {len(self.findings)} findings>"
 
 
-TITLES = {
-    "rate": "Missing rates",
-    "pair": "Columns that are missing together",
-    "link": "What missingness depends on",
-    "joint": "All columns together",
-    "value": "Values that moved",
-}
+def _notes(comparison: Comparison) -> list[str]:
+    """What limits the result."""
+    if not comparison.has_runs:
+        return []
+    return [
+        "Values go missing in runs of successive rows, so rows are not independent. Tests allow for this "
+        "roughly; masks of all columns together are not tested."
+    ]
 
 
-def _driver(z: Floats, names: list[str]) -> str | None:
-    """The column on whose value missingness depends most, if clearly."""
-    k = int(np.abs(z).argmax())
-    return names[k] if np.abs(z[k]) > norm.isf(0.025 / len(names)) else None
+def _plain(value: Any) -> Any:
+    """The same in types that JSON has; numbers that are not finite become None."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _empty_frame(table: Any) -> Any:
+    """A frame without rows of the same library; arrays stay as they are."""
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    return frame.head(0).to_native() if isinstance(frame, nw.DataFrame) else np.empty((0, 0))
 
 
 def _listed(names: list[str], limit: int = 3) -> str:

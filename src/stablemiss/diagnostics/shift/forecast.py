@@ -7,8 +7,7 @@ new masks,
 
     F(new) = L(own, new)² / L(own, new, own of another row)
 
-and the forecast is L(own) F(new) / F(masks of the reference), which is exact without a shift, and if
-the reference is complete.
+and the forecast is L(own) F(new) / F(masks of the reference).
 """
 
 from __future__ import annotations
@@ -17,14 +16,15 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
-from sklearn.base import is_classifier
 
-from stablemiss.data import Bools, Floats
+from stablemiss.data import Bools, Floats, missing_cells
 from stablemiss.diagnostics.shift.findings import Comparison
 from stablemiss.encoding import take_rows, with_missing
+from stablemiss.row_losses import RMSE, Metric, choose_metric, read_target
 from stablemiss.seeding import Rng
 
 # Reference rows over which masks are laid; fewer rows are used several times.
@@ -32,24 +32,26 @@ N_ROWS, MIN_ROWS = 4000, 2000
 # Random masks among which the one is chosen whose row has the nearest value of a driver.
 N_CANDIDATES = 16
 N_BOOTSTRAP = 400
-# Columns whose part in the damage is forecast on its own: those with the most certain findings.
+# Columns whose part in the damage is forecast on its own: those whose rates changed most.
 N_CAUSES = 5
-MIN_PROBABILITY = 1e-15
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Error of the model if only one column's missing rate had changed.
+    """Error of the model if only the missing rate of one column, and of those alike, had changed.
 
     Attributes
     ----------
     column : str
     error : float
-        RMSE or log loss.
+        RMSE, log loss or error rate.
+    n_alike : int, default=0
+        Number of further columns that are missing in the same rows, and are hidden with it.
     """
 
     column: str
     error: float
+    n_alike: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ class Forecast:
     after : float
         Under the masks of the current table.
     interval : (float, float)
-        95% bootstrap interval of `after`, over rows and masks.
+        95% bootstrap interval of the error on as many rows as the current table has, over reference rows,
+        current masks and their labels.
+    change_interval : (float, float)
+        95% bootstrap interval of `change`. If it contains zero, the masks change nothing that is clear.
     constant : float
         Error of always predicting the mean, or the class frequencies, of the reference.
     own_estimate : float or None
@@ -81,6 +86,7 @@ class Forecast:
     before: float
     after: float
     interval: tuple[float, float]
+    change_interval: tuple[float, float]
     constant: float
     own_estimate: float | None
     hidden_in_excess: float
@@ -89,58 +95,13 @@ class Forecast:
     @property
     def change(self) -> float:
         """Relative change of the error: 0.1 means that it rises by 10%."""
-        return self.after / self.before - 1 if self.before > 0 else float("inf" if self.after > 0 else 0)
+        return _relative(self.after, self.before)
 
-
-class Losses:
-    """Losses of a model's predictions, row by row.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted regressor or classifier.
-    y : (n,) or (n, k)
-        Targets of the labelled rows.
-    """
-
-    def __init__(self, model: Any, y: Any):
-        self.model = model
-        self.y = np.asarray(y)
-        self.is_classifier = is_classifier(model)
-        if not self.is_classifier:
-            self.y = self.y.astype(np.float64)
-            self.metric = "RMSE"
-        elif hasattr(model, "predict_proba"):
-            self.metric = "log loss"
-        else:
-            self.metric = "error rate"
-
-    def of(self, X: Any, rows: NDArray) -> Floats:
-        """Loss (n,) of each row of X, whose labels are those of `rows`."""
-        y = self.y[rows]
-        with warnings.catch_warnings():
-            # Missing values that the model did not see in training are what is being examined.
-            warnings.simplefilter("ignore")
-            if self.metric == "log loss":
-                probabilities = np.asarray(self.model.predict_proba(X))
-                position = {label: i for i, label in enumerate(self.model.classes_)}
-                chosen = probabilities[np.arange(len(y)), [position[label] for label in y]]
-                return -np.log(np.clip(chosen, MIN_PROBABILITY, 1))
-            predicted = np.asarray(self.model.predict(X))
-        if self.is_classifier:
-            return (predicted != y).astype(np.float64)
-        return np.square(predicted.reshape(y.shape) - y).reshape(len(y), -1).mean(axis=1)
-
-    def error(self, mean_loss: float) -> float:
-        """The error in the units of the metric."""
-        return float(np.sqrt(mean_loss)) if self.metric == "RMSE" else float(mean_loss)
-
-    def constant(self) -> float:
-        """Error of the best constant prediction."""
-        if not self.is_classifier:
-            return self.error(float(np.square(self.y - self.y.mean(axis=0)).mean()))
-        shares = np.unique(self.y, return_counts=True)[1] / len(self.y)
-        return float(-(shares * np.log(shares)).sum() if self.metric == "log loss" else 1 - shares.max())
+    @property
+    def is_clear(self) -> bool:
+        """Whether the error clearly changes."""
+        low, high = self.change_interval
+        return low > 0 or high < 0
 
 
 def forecast(model: Any, reference: Any, current: Any, y: Any, comparison: Comparison, rng: Rng) -> Forecast:
@@ -158,102 +119,199 @@ def forecast(model: Any, reference: Any, current: Any, y: Any, comparison: Compa
     rng : numpy Generator
         Draws masks and rows.
     """
-    tables, losses = comparison.tables, Losses(model, y)
-    if len(losses.y) != len(tables.reference):
-        raise ValueError(
-            f"y has {len(losses.y)} targets, but reference has {len(tables.reference)} rows. Pass the target "
-            "of each row of reference."
-        )
-    rows = _Rows(reference, tables.reference, losses, rng)
-    own = tables.reference[rows.index]
-    others = own[rng.permutation(len(own))]
-    before = rows.losses_under(own)
-    usual, new = own[rng.permutation(len(own))], _masks_for(comparison, rows.index, rng)
-    means = _Means(before, *(rows.losses_under(mask) for mask in (usual, usual & others, new, new & others)))
-    bootstrap = [means.forecast(rows.resample(rng)) for _ in range(N_BOOTSTRAP)]
-    low, high = (losses.error(mean) for mean in np.quantile(bootstrap, (0.025, 0.975)))
+    tables = comparison.tables
+    metric = choose_metric({"model": model})
+    target, is_known = _known_targets(y, len(tables.reference), metric)
+    with warnings.catch_warnings():
+        # Missing values that the model did not see in training are what is being examined.
+        warnings.simplefilter("ignore")
+        rows = _Rows(reference, tables.reference, _Scorer(model, target, is_known, metric), rng)
+        masks = _Masks(comparison, rows.index, rng)
+        losses = _Losses(rows, masks)
+        causes = _causes(comparison, rows, losses.own)
+        own_estimate = _own_estimate(model, current, comparison, metric, target)
+    everything = np.ones(len(tables.reference)), np.ones(len(tables.current))
+    after = losses.mean_under_new(*everything)
+    before = float(losses.own.mean())
+    draws = np.array([losses.draw(rng) for _ in range(N_BOOTSTRAP)])
+
+    def to_error(mean: float) -> float:
+        return float(np.sqrt(mean)) if metric.name == RMSE else float(mean)
+
+    low, high = (to_error(mean) for mean in np.quantile(draws[:, 2], (0.025, 0.975)))
+    changes = [_relative(to_error(new), to_error(old)) for old, new, _ in draws]
+    change_low, change_high = (float(one) for one in np.quantile(changes, (0.025, 0.975)))
     return Forecast(
-        metric=losses.metric,
-        before=losses.error(before.mean()),
-        after=losses.error(means.forecast(np.arange(len(own)))),
+        metric=metric.name,
+        before=to_error(before),
+        after=to_error(after),
         interval=(low, high),
-        constant=losses.constant(),
-        own_estimate=_own_estimate(model, current, tables.absent, losses),
-        hidden_in_excess=float((new & ~own).sum() / max(1, new.sum())),
-        causes=_causes(comparison, rows, before),
+        change_interval=(change_low, change_high),
+        constant=metric.error(metric.constant_losses(target[is_known])),
+        own_estimate=own_estimate,
+        hidden_in_excess=float((masks.new & ~rows.observed).sum() / max(1, masks.new.sum())),
+        causes=causes,
     )
 
 
+class ForecastError(ValueError):
+    """The model cannot predict the reference rows under the new masks."""
+
+
+def _known_targets(y: Any, n_rows: int, metric: Metric) -> tuple[NDArray, Bools]:
+    """Targets (n, …) of the reference rows, and which of them (n,) are known; raises if hardly any is."""
+    target = np.asarray(y)
+    if target.ndim == 0 or len(target) != n_rows:
+        raise ValueError(
+            f"y must have the target of each of the {n_rows:,} rows of reference; got shape {target.shape}."
+        )
+    missing = missing_cells(target if target.dtype.kind in "fiub" else target.astype(object))
+    is_known = ~np.asarray(missing.reshape(n_rows, -1).any(axis=1))
+    if is_known.sum() < 2:
+        raise ValueError("y is known in fewer than two rows of reference, so that no error can be forecast.")
+    known = read_target(target[is_known], int(is_known.sum()), metric.is_classification)
+    filled = np.empty((n_rows, *known.shape[1:]), dtype=known.dtype)
+    filled[is_known], filled[~is_known] = known, known[0]
+    return filled, is_known
+
+
 @dataclass(frozen=True, eq=False)
-class _Means:
-    """Losses (n,) of the same rows under several masks, in the notation at the top of this file."""
+class _Scorer:
+    """A model, the targets (n, …) of the reference rows, which of them (n,) are known, and the metric."""
 
-    own: Floats
-    usual: Floats
-    usual_and_others: Floats
-    new: Floats
-    new_and_others: Floats
+    model: Any
+    target: NDArray
+    is_known: Bools
+    metric: Metric
 
-    def forecast(self, rows: NDArray) -> float:
-        """Expected mean loss under the new masks, from some of the rows."""
-        own, usual, usual_others, new, new_others = (loss[rows].mean() for loss in vars(self).values())
-        if min(usual, usual_others, new_others) <= 0:
-            return float(new)
-        return float(own * (new**2 / new_others) / (usual**2 / usual_others))
+    def losses(self, X: Any, rows: NDArray) -> Floats:
+        """Losses (m,) of predictions for X, whose targets are those of the reference rows `rows` (m,)."""
+        try:
+            return self.metric.row_losses(self.model, _features(X, self.model), self.target[rows])
+        # Whatever a model of any library raises, the comparison of the tables is kept.
+        except Exception as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            advice = " A pipeline with an imputer accepts missing values." if "NaN" in reason else ""
+            message = f"The error was not forecast, because the model failed: {reason}{advice}"
+            raise ForecastError(message) from error
 
 
 class _Rows:
     """Labelled rows that are predicted: all of them, several times if they are few, or a sample."""
 
-    def __init__(self, table: Any, observed: Bools, losses: Losses, rng: Rng):
-        n = len(observed)
-        self._n_repeats = -(-MIN_ROWS // n)
-        self.index = np.repeat(np.sort(rng.permutation(n)[:N_ROWS]), self._n_repeats)
-        self.observed, self.losses = observed[self.index], losses
+    def __init__(self, table: Any, observed: Bools, scorer: _Scorer, rng: Rng):
+        chosen = np.sort(rng.permutation(np.flatnonzero(scorer.is_known))[:N_ROWS])
+        self.index = np.repeat(chosen, -(-MIN_ROWS // len(chosen)))
+        self.observed, self.n_reference, self.metric = observed[self.index], len(observed), scorer.metric
+        self._scorer = scorer
         self._table = take_rows(table, self.index)
-
-    def resample(self, rng: Rng) -> NDArray:
-        """Positions of as many rows, drawn with replacement; all repetitions of a row together."""
-        n = len(self.index) // self._n_repeats
-        drawn = rng.integers(n, size=n)
-        return (self._n_repeats * drawn[:, None] + np.arange(self._n_repeats)).ravel()
 
     def losses_under(self, masks: Bools) -> Floats:
         """Losses (n,) of the rows under masks (n, d); what is missing stays missing."""
-        return self.losses.of(with_missing(self._table, masks & self.observed), self.index)
+        return self._scorer.losses(with_missing(self._table, masks | ~self.observed), self.index)
 
 
-def _masks_for(comparison: Comparison, rows: NDArray, rng: Rng) -> Bools:
-    """A mask of the current table for each reference row, at random.
+def _features(table: Any, model: Any) -> Any:
+    """The columns of a data frame that a model was fitted with, if it knows their names and all are there."""
+    names = getattr(model, "feature_names_in_", None)
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if names is None or not isinstance(frame, nw.DataFrame) or not set(names) <= set(frame.columns):
+        return table
+    return frame.select(*map(str, names)).to_native()
 
-    If missingness depends on a column in the current table, a mask that shows this column is replaced by that
-    of some other row that shows it, the one whose value is nearest to that of the reference row.
+
+class _Masks:
+    """Masks (n, d) for reference rows: usual ones, those of other rows, and new ones.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    rows : (n,) int
+        Positions of the reference rows.
+    rng : numpy Generator
     """
-    tables = comparison.tables
-    chosen = rng.integers(len(tables.current), size=len(rows))
-    driver = _driver(comparison)
-    if driver is not None:
-        before, after = _driver_ranks(comparison, driver)
-        shown = np.flatnonzero(~np.isnan(after))
-        candidates = shown[rng.integers(len(shown), size=(len(rows), N_CANDIDATES))]
-        nearest = np.abs(before[rows][:, None] - after[candidates]).argmin(axis=1)
-        is_known = tables.current[chosen, driver] & tables.reference[rows, driver]
-        chosen = np.where(is_known, candidates[np.arange(len(rows)), nearest], chosen)
-    return tables.current[chosen]
+
+    def __init__(self, comparison: Comparison, rows: NDArray, rng: Rng):
+        tables, driver = comparison.tables, _main_driver(comparison)
+        before, after = (None, None) if driver is None else _ranks(comparison, driver)
+        at_rows = None if before is None else before[rows]
+        n = len(tables.reference)
+        # The usual masks depend on values as the reference's own ones do.
+        usual = _nearest(at_rows, before, len(rows), n, rng)
+        others = _nearest(at_rows, before, len(rows), n, rng)
+        self.new_rows = _nearest(at_rows, after, len(rows), len(tables.current), rng)
+        self.usual, self.others = tables.reference[usual], tables.reference[others]
+        self.new = tables.current[self.new_rows]
+        self.n_current = len(tables.current)
 
 
-def _driver(comparison: Comparison) -> int | None:
-    """The column on whose values missingness depends most in the current table, if clearly."""
-    z = np.abs(comparison.links.current_z).max(axis=0)
+def _main_driver(comparison: Comparison) -> int | None:
+    """The column on whose values missingness depends most in one of the tables, if clearly."""
+    linked = comparison.links
+    z = np.maximum(np.abs(linked.reference_z), np.abs(linked.current_z)).max(axis=0)
     return int(z.argmax()) if z.max() > norm.isf(0.001 / len(z) ** 2) else None
 
 
-def _driver_ranks(comparison: Comparison, k: int) -> tuple[Floats, Floats]:
+def _ranks(comparison: Comparison, k: int) -> tuple[Floats, Floats]:
     """Ranks of a column's values in both tables, between 0 and 1; NaN where missing."""
     numbers, observed, is_current = comparison.tables.numbers(k)
     ranks = np.full(len(numbers), np.nan)
     ranks[observed] = np.searchsorted(np.sort(numbers[observed]), numbers[observed]) / max(1, observed.sum())
     return ranks[~is_current], ranks[is_current]
+
+
+def _nearest(at_rows: Floats | None, ranks: Floats | None, n_rows: int, n: int, rng: Rng) -> NDArray:
+    """Positions (n_rows,) of rows of a table, at random, or near in the ranks of a driver.
+
+    A row that does not show the driver stays as it was drawn, so that the driver is missing as often as in
+    the table.
+    """
+    chosen = rng.integers(n, size=n_rows)
+    if at_rows is None or ranks is None or np.isnan(ranks).all():
+        return chosen
+    shown = np.flatnonzero(~np.isnan(ranks))
+    candidates = shown[rng.integers(len(shown), size=(n_rows, N_CANDIDATES))]
+    gaps = np.abs(at_rows[:, None] - ranks[candidates])
+    nearest = candidates[np.arange(n_rows), np.nan_to_num(gaps, nan=np.inf).argmin(axis=1)]
+    return np.where(np.isnan(at_rows) | np.isnan(ranks[chosen]), chosen, nearest)
+
+
+class _Losses:
+    """Losses (n,) of the same rows under several masks, in the notation at the top of this file."""
+
+    def __init__(self, rows: _Rows, masks: _Masks):
+        self._rows, self._new_rows = rows.index, masks.new_rows
+        self._n = rows.n_reference, masks.n_current
+        self.own = rows.losses_under(rows.observed)
+        self.usual, self.new = rows.losses_under(masks.usual), rows.losses_under(masks.new)
+        is_complete = rows.observed.all() and masks.others.all()
+        # Without missing values in the reference nothing is hidden in excess.
+        self.usual_others = self.usual if is_complete else rows.losses_under(masks.usual & masks.others)
+        self.new_others = self.new if is_complete else rows.losses_under(masks.new & masks.others)
+
+    def mean_under_new(self, reference_weight: Floats, current_weight: Floats) -> float:
+        """Expected mean loss under the new masks, with weights of the rows of both tables."""
+        weight = reference_weight[self._rows]
+        with_masks = weight * current_weight[self._new_rows]
+        if with_masks.sum() == 0 or weight.sum() == 0:
+            return float(self.new.mean())
+        own, usual, usual_others = (
+            np.average(loss, weights=weight) for loss in (self.own, self.usual, self.usual_others)
+        )
+        new, new_others = (np.average(loss, weights=with_masks) for loss in (self.new, self.new_others))
+        if min(usual, usual_others, new_others) <= 0:
+            return float(new)
+        return float(own * (new**2 / new_others) / (usual**2 / usual_others))
+
+    def draw(self, rng: Rng) -> tuple[float, float, float]:
+        """Mean loss before, under the new masks, and of as many new rows, from one bootstrap sample."""
+        n_reference, n_current = self._n
+        weights = [rng.multinomial(n, np.full(n, 1 / n)).astype(np.float64) for n in (n_reference, n_current)]
+        before = float(np.average(self.own, weights=weights[0][self._rows] + 1e-12))
+        mean = self.mean_under_new(*weights)
+        drawn = self.new[rng.integers(len(self.new), size=n_current)].mean()
+        overall = self.new.mean()
+        return before, mean, mean * float(drawn / overall if overall > 0 else 1.0)
 
 
 def _causes(comparison: Comparison, rows: _Rows, before: Floats) -> tuple[Cause, ...]:
@@ -263,25 +321,37 @@ def _causes(comparison: Comparison, rows: _Rows, before: Floats) -> tuple[Cause,
     1 − r + r c at a missing rate r.
     """
     tables = comparison.tables
-    rates = np.stack([1 - tables.reference.mean(axis=0), 1 - tables.current.mean(axis=0)])
-    changed = [tables.names.index(one.columns[0]) for one in comparison.findings if one.kind == "rate"]
+    changed = sorted(
+        (one for one in comparison.findings if one.kind == "rate"),
+        key=lambda one: -abs(one.after - one.before),
+    )
     causes = []
-    for j in sorted(changed, key=lambda j: -abs(rates[1, j] - rates[0, j]))[:N_CAUSES]:
-        shown = rows.observed[:, j]
+    for finding in changed[:N_CAUSES]:
+        group = [tables.names.index(name) for name in (*finding.columns, *finding.alike)]
+        shown = rows.observed[:, group].any(axis=1)
         masks = rows.observed.copy()
-        masks[:, j] = False
+        masks[:, group] = False
         visible = before[shown].mean() if shown.any() else 0.0
         factor = rows.losses_under(masks)[shown].mean() / visible if visible > 0 else 1.0
-        then, now = 1 - rates[:, j] + rates[:, j] * factor
-        causes.append(Cause(tables.names[j], rows.losses.error(before.mean() * now / then)))
+        then, now = (1 - rate + rate * factor for rate in (finding.before, finding.after))
+        error = float(before.mean() * now / then)
+        error = float(np.sqrt(error)) if rows.metric.name == RMSE else error
+        causes.append(Cause(finding.columns[0], error, len(finding.alike)))
     return tuple(sorted(causes, key=lambda cause: -cause.error))
 
 
-def _own_estimate(model: Any, current: Any, absent: list[str], losses: Losses) -> float | None:
+def _own_estimate(
+    model: Any, current: Any, comparison: Comparison, metric: Metric, target: NDArray
+) -> float | None:
     """What the model expects of its errors on the current rows."""
-    if not hasattr(model, "explain_missing") or losses.metric != "RMSE" or losses.y.ndim > 1 or absent:
+    tables = comparison.tables
+    is_comparable = metric.name == RMSE and target.ndim == 1 and not tables.absent and not tables.retyped
+    if not hasattr(model, "explain_missing") or not is_comparable:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        frame = model.explain_missing(current)
+    frame = model.explain_missing(_features(current, model))
     return float(np.sqrt(np.mean(np.square(np.asarray(frame["error"], dtype=np.float64)))))
+
+
+def _relative(after: float, before: float) -> float:
+    """Relative change; 0 if both are zero, infinite if only the first one is."""
+    return after / before - 1 if before > 0 else (float("inf") if after > 0 else 0.0)

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, fisher_exact, norm, rankdata
 
 from stablemiss.data import Bools, Floats
+from stablemiss.diagnostics.shift.tables import design_effect
 from stablemiss.seeding import Rng, draw_seed
 
-# Below this expected count, the exact test replaces chi-square.
-MIN_EXPECTED = 5.0
-N_PERMUTATIONS = 999
+# Below this expected count, the exact test replaces chi-square, whose small p-values are too small there.
+MIN_EXPECTED = 50.0
+MIN_PERMUTATIONS, MAX_PERMUTATIONS = 999, 50_000
+# Rows whose masks are correlated more than this with those of the rows before are not used by the classifier.
+MAX_AUTOCORRELATION = 0.1
 # The classifier of masks: small trees, which find interactions of a few columns.
 _TREES: dict[str, Any] = {
     "n_estimators": 60,
@@ -28,13 +31,15 @@ _TREES: dict[str, Any] = {
 }
 
 
-def rate_p_values(reference: Bools, current: Bools) -> Floats:
+def rate_p_values(reference: Bools, current: Bools, effect: Floats | None = None) -> Floats:
     """p-values (d,) of equal missing rates: exact where counts are small, else chi-square.
 
     Parameters
     ----------
     reference, current : (n, d) bool
         Masks, True = observed.
+    effect : (d,), default=None
+        Design effects: how much larger the variance of a rate is than for independent rows. None: 1.
 
     Examples
     --------
@@ -48,10 +53,12 @@ def rate_p_values(reference: Bools, current: Bools) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = pooled * (1 - pooled) * (1 / sizes).sum()
         difference = missing[1] / sizes[1] - missing[0] / sizes[0]
-        p_values = chi2.sf(difference**2 / variance, df=1)
+        p_values = chi2.sf(difference**2 / variance / (1.0 if effect is None else effect), df=1)
     p_values[variance == 0] = 1.0
     is_small = (sizes * np.minimum(pooled, 1 - pooled)).min(axis=0) < MIN_EXPECTED
-    for j in np.flatnonzero(is_small & (variance > 0)):
+    # The exact test has no design effect.
+    is_independent = np.ones(len(pooled), dtype=bool) if effect is None else effect == 1
+    for j in np.flatnonzero(is_small & (variance > 0) & is_independent):
         counts = np.stack([missing[:, j], sizes[:, 0] - missing[:, j]])
         p_values[j] = fisher_exact(counts).pvalue
     return p_values
@@ -74,11 +81,18 @@ class PairChanges:
     current: Floats
 
 
-def pair_changes(reference: Bools, current: Bools) -> PairChanges:
+def pair_changes(reference: Bools, current: Bools, correlation: Floats | None = None) -> PairChanges:
     """Test for each pair of columns whether they are missing together more, or less, often than before.
 
     A change of the rates alone does not count: correlations of columns that are missing independently, or
     always together, stay 0 or 1.
+
+    Parameters
+    ----------
+    reference, current : (n, d) bool
+        Masks, True = observed.
+    correlation : (d,), default=None
+        Autocorrelation of the rows of each mask. None: independent rows.
 
     Examples
     --------
@@ -98,6 +112,9 @@ def pair_changes(reference: Bools, current: Bools) -> PairChanges:
         np.maximum(_correlation_variance(correlation, rate), least) / n
         for correlation, rate, n in zip(correlations, rates, sizes, strict=True)
     )
+    if correlation is not None:
+        # The product of two series is correlated as the product of their autocorrelations.
+        variance = variance * design_effect(np.outer(correlation, correlation))
     difference = correlations[1] - correlations[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(np.abs(difference) < 1e-9, 0.0, difference / np.sqrt(variance))
@@ -143,7 +160,7 @@ class JointTest:
     p_value: float
 
 
-def joint_test(observed: Bools, is_current: Bools, rng: Rng) -> JointTest:
+def joint_test(observed: Bools, is_current: Bools, threshold: float, rng: Rng) -> JointTest:
     """Whether boosted trees can tell masks of two tables apart, on rows they were not trained on.
 
     It finds changes of any kind, also of three and more columns together, and names none.
@@ -154,6 +171,8 @@ def joint_test(observed: Bools, is_current: Bools, rng: Rng) -> JointTest:
         Masks of both tables.
     is_current : (n,) bool
         Which of the rows belong to the current table.
+    threshold : float
+        The p-value below which the result counts. A smaller one takes more permutations.
     rng : numpy Generator
         Draws folds and permutations.
     """
@@ -163,6 +182,7 @@ def joint_test(observed: Bools, is_current: Bools, rng: Rng) -> JointTest:
     from lightgbm import LGBMClassifier
 
     folds = _stratified_halves(is_current, rng)
+    n_permutations = int(np.clip(np.ceil(4 / threshold), MIN_PERMUTATIONS, MAX_PERMUTATIONS))
     aucs, p_values = [], []
     for fold in (False, True):
         held_out = folds == fold
@@ -173,10 +193,10 @@ def joint_test(observed: Bools, is_current: Bools, rng: Rng) -> JointTest:
         ranks, labels = rankdata(scores), is_current[held_out]
         n_positive = int(labels.sum())
         total = float(ranks[labels].sum())
-        permuted = np.array([rng.permutation(ranks)[:n_positive].sum() for _ in range(N_PERMUTATIONS)])
+        permuted = np.array([rng.permutation(ranks)[:n_positive].sum() for _ in range(n_permutations)])
         aucs.append((total / n_positive - (n_positive + 1) / 2) / (len(labels) - n_positive))
         # One-sided: below 0.5 the classifier is no better than chance.
-        p_values.append((1 + (permuted >= total).sum()) / (1 + N_PERMUTATIONS))
+        p_values.append((1 + (permuted >= total).sum()) / (1 + n_permutations))
     # Each half is a valid test. The halves are dependent, so their p-values are combined by Bonferroni.
     return JointTest(float(np.mean(aucs)), min(1.0, 2 * float(min(p_values))))
 

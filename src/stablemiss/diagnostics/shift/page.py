@@ -9,7 +9,7 @@ import numpy as np
 
 from stablemiss.data import Bools
 from stablemiss.diagnostics.pictures import BEFORE, MAX_COLUMNS, NOW, draw_matrix, draw_rates
-from stablemiss.diagnostics.shift.findings import Finding
+from stablemiss.diagnostics.shift.findings import TITLES, Finding
 from stablemiss.pages import INK, make_environment, picture
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ def render_diagnosis(result: Diagnosis) -> str:
             -abs(one["missing_now"] - one["missing_before"]),
         ),
     )
-    from stablemiss.diagnostics.shift.diagnosis import TITLES
-
     return environment.get_template("diagnosis.html.j2").render(
         facts=facts,
         result=result,
@@ -83,7 +81,8 @@ def _pairs(result: Diagnosis) -> tuple[str, str] | None:
     change = np.nan_to_num(np.abs(pairs.current - pairs.reference))
     strength = np.maximum(change, np.nan_to_num(np.abs(pairs.current)) * 0.5)
     np.fill_diagonal(strength, 0.0)
-    chosen = np.sort(np.argsort(-strength.max(axis=0), kind="stable")[:N_PAIRED])
+    strongest = strength.max(axis=0)
+    chosen = np.sort(np.argsort(-strongest, kind="stable")[: min(N_PAIRED, int((strongest > 0).sum()))])
     if len(chosen) < 2 or strength.max() == 0:
         return None
     names = [tables.names[j] for j in chosen]
@@ -163,7 +162,8 @@ def _driver(result: Diagnosis, finding: Finding, number: int) -> tuple[str, str]
         axes.set_ylabel(f"% missing, {finding.columns[0]}")
         axes.set_ylim(bottom=0)
         drawing.figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return drawing.svg(f"driver-{number}", finding.sentence), finding.sentence
+    caption = f"Missing rate of {finding.columns[0]!r} by the value of {finding.columns[1]!r}."
+    return drawing.svg(f"driver-{number}", finding.sentence), caption
 
 
 def _forecast(result: Diagnosis) -> tuple[str, str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm, t
 
 from stablemiss.data import Bools, Floats
-from stablemiss.diagnostics.shift.tables import Sample
+from stablemiss.diagnostics.shift.masks import rate_p_values
+from stablemiss.diagnostics.shift.tables import Sample, autocorrelation, design_effect
 
 # Other columns that the values of a column are compared given.
 MAX_COVARIATES = 12
@@ -16,6 +18,8 @@ MAX_COVARIATES = 12
 LINK_LEVEL = 0.05
 # Rows with an observed value that a column needs in each table for a test of its values.
 MIN_ROWS = 10
+# Missing, and observed, values that a dependence needs in a table for a normal approximation.
+MIN_COUNT = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,63 +28,101 @@ class Links:
 
     Attributes
     ----------
-    reference_z, current_z, change_z : (d, d)
-        z-statistics of the dependence in each table, and of its change; 0 where it is not defined.
+    reference_z, current_z : (d, d)
+        z-statistics of the dependence in each table, by the feature of k with the largest one; 0 where it is
+        not defined.
+    p_value : (d, d)
+        Of the change, by the feature of k with the clearest one, corrected for their number; NaN where it is
+        not defined.
+    feature : (d, d) int
+        Position of that feature.
     reference, current : (d, d)
-        Difference of the missing rate between the highest and the lowest value of k, by a straight line in
-        the ranks of k.
+        Difference of the missing rate of j over the range of that feature, by a straight line.
     """
 
     reference_z: Floats
     current_z: Floats
-    change_z: Floats
+    p_value: Floats
+    feature: NDArray[np.int64]
     reference: Floats
     current: Floats
 
-    @property
-    def p_value(self) -> Floats:
-        """Of the change, two-sided; 1 where it is not defined."""
-        return 2 * norm.sf(np.abs(self.change_z))
+    def driver(self, j: int, is_current: bool, level: float) -> int | None:
+        """The column on whose value the missingness of j depends most, None if on none.
+
+        Parameters
+        ----------
+        j : int
+        is_current : bool
+            In which of the tables.
+        level : float
+            Probability to name one although there is none.
+        """
+        z = np.abs((self.current_z if is_current else self.reference_z)[j])
+        k = int(z.argmax())
+        return k if z[k] > norm.isf(level / (4 * len(z))) else None
 
 
 def links(sample: Sample) -> Links:
-    """Regress each mask indicator on the ranks of each other column, in each table.
+    """Regress each mask indicator on each feature of each other column, in each table.
 
     Only rows with an observed value of the other column count. If missingness does not depend on values, all
     slopes are zero, whatever the values are, so values that move do not look like a change of the masks.
     """
     d = sample.observed.shape[1]
-    # The first feature: normal scores, or the indicator of the commonest category; bounded by ranks.
-    scores = np.column_stack([one[:, 0] if one.shape[1] else np.zeros(len(one)) for one in sample.features])
-    scores = norm.cdf(scores) - 0.5
+    owner = np.repeat(np.arange(d), [one.values.shape[1] for one in sample.features])
+    scores = np.concatenate([one.values for one in sample.features], axis=1)
+    effect = design_effect(
+        np.outer(
+            autocorrelation(sample.observed.astype(np.float64), sample.is_current),
+            autocorrelation(scores, sample.is_current),
+        )
+    )
     slopes, variances = [], []
     for is_table in (~sample.is_current, sample.is_current):
-        slope, variance = _slopes(sample.observed[is_table], scores[is_table])
+        slope, variance = _slopes(sample.observed[is_table], scores[is_table], owner)
         slopes.append(slope)
-        variances.append(variance)
+        variances.append(variance * effect)
+    z = [_z(slope, variance) for slope, variance in zip(slopes, variances, strict=True)]
+    change = np.abs(_z(slopes[1] - slopes[0], variances[0] + variances[1]))
+    change[np.isinf(variances[0] + variances[1]) | (variances[0] + variances[1] == 0)] = np.nan
+    zeros = [np.zeros((d, d)) for _ in range(4)]
+    p_value, feature = np.full((d, d), np.nan), np.zeros((d, d), np.int64)
+    result = Links(zeros[0], zeros[1], p_value, feature, zeros[2], zeros[3])
+    rows = np.arange(d)
+    for k in range(d):
+        own = np.flatnonzero(owner == k)
+        if not len(own):
+            continue
+        for table, target in zip(z, (result.reference_z, result.current_z), strict=True):
+            target[:, k] = table[rows, own[np.abs(table[:, own]).argmax(axis=1)]]
+        best = own[np.nan_to_num(change[:, own], nan=-1.0).argmax(axis=1)]
+        result.feature[:, k] = best - own[0]
+        result.p_value[:, k] = np.minimum(1.0, len(own) * 2 * norm.sf(change[rows, best]))
+        result.reference[:, k], result.current[:, k] = slopes[0][rows, best], slopes[1][rows, best]
+    for matrix in (result.reference_z, result.current_z, result.reference, result.current):
+        np.fill_diagonal(matrix, 0.0)
+    np.fill_diagonal(result.p_value, np.nan)
+    return result
+
+
+def _z(slope: Floats, variance: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = [
-            np.nan_to_num(slope / np.sqrt(variance), nan=0.0, posinf=0.0, neginf=0.0)
-            for slope, variance in (
-                (slopes[0], variances[0]),
-                (slopes[1], variances[1]),
-                (slopes[1] - slopes[0], variances[0] + variances[1]),
-            )
-        ]
-    for matrix in (*z, *slopes):
-        matrix[np.arange(d), np.arange(d)] = 0.0
-    return Links(*z, *slopes)
+        return np.nan_to_num(slope / np.sqrt(variance), nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def _slopes(observed: Bools, scores: Floats) -> tuple[Floats, Floats]:
-    """Slopes of mask indicators (rows) on scores (columns) and their robust variances, each (d, d)."""
-    missing, shown = (~observed).astype(np.float64), observed.astype(np.float64)
+def _slopes(observed: Bools, scores: Floats, owner: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Slopes of mask indicators (rows) on scores (columns) and their robust variances, each (d, r).
+
+    The variance is 0 where the indicator is constant, and infinite where there are too few values.
+    """
+    missing, shown = (~observed).astype(np.float64), observed[:, owner].astype(np.float64)
     n = shown.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         centred = (scores - (scores * shown).sum(axis=0) / n) * shown
         # Successive products are much faster than powers.
         tables = [shown, centred, centred**2, centred**2 * centred]
-        # Sums over rows of powers of the score of k, and of these times the indicator of j.
+        # Sums over rows of powers of the score, and of these times the indicator.
         powers = [*(table.sum(axis=0) for table in tables), (tables[2] ** 2).sum(axis=0)]
         products = [missing.T @ table for table in tables]
         slope = products[1] / powers[2]
@@ -89,9 +131,11 @@ def _slopes(observed: Bools, scores: Floats) -> tuple[Floats, Floats]:
         squares = (1 - 2 * level) * products[2] - 2 * slope * products[3]
         squares += level**2 * powers[2] + 2 * level * slope * powers[3] + slope**2 * powers[4]
         variance = squares / powers[2] ** 2 * (n / np.maximum(n - 2, 1))
-    # Too few rows, or hardly any variation of the indicator among them, for a normal approximation.
+        # Not below the variance without dependence: a small category in which by chance nothing is missing,
+        # or a rule without exceptions, has no residuals.
+        variance = np.maximum(variance, level * (1 - level) / powers[2])
     counts = np.minimum(products[0], n - products[0])
-    is_defined = (n >= MIN_ROWS) & (counts >= 5) & (powers[2] > 1e-12)
+    is_defined = (n >= MIN_ROWS) & (counts >= MIN_COUNT) & (powers[2] > 1e-12)
     # Missingness that does not occur, or always, depends on nothing.
     is_constant = (n >= MIN_ROWS) & (counts == 0)
     slope, variance = np.where(is_defined, slope, 0.0), np.where(is_defined, variance, np.inf)
@@ -106,14 +150,17 @@ class ValueChanges:
     ----------
     p_value : (d,)
         Of the observed values; if the missingness of the column depends on other columns, the larger one of
-        this p-value and that of the observed values given those of other columns. 1 if there are too few.
-    difference : (d,)
-        Mean normal score in the current table minus that in the reference; NaN for categories, and where
-        there are too few values.
+        this p-value and that of the observed values given those of other columns. NaN if it was not tested.
+    feature : (d,) int
+        Position of the feature that moved most clearly.
+    reference, current : (d,)
+        Mean of that feature in each table.
     """
 
     p_value: Floats
-    difference: Floats
+    feature: NDArray[np.int64]
+    reference: Floats
+    current: Floats
 
 
 def value_changes(sample: Sample, linked: Links) -> ValueChanges:
@@ -131,37 +178,42 @@ def value_changes(sample: Sample, linked: Links) -> ValueChanges:
         On which columns the missingness of each column depends.
     """
     d = sample.observed.shape[1]
-    largest_z = np.maximum(np.abs(linked.reference_z), np.abs(linked.current_z)).max(axis=1)
-    is_linked = largest_z > norm.isf(LINK_LEVEL / (4 * d))
-    p_values, differences = np.ones(d), np.full(d, np.nan)
+    result = ValueChanges(np.full(d, np.nan), np.zeros(d, np.int64), np.full(d, np.nan), np.full(d, np.nan))
     covariates = _Covariates(sample)
     for j, features in enumerate(sample.features):
         rows = sample.observed[:, j]
         is_current = sample.is_current[rows]
-        counts = is_current.sum(), (~is_current).sum()
-        if not features.shape[1] or min(counts) < MIN_ROWS:
+        if not features.values.shape[1] or min(is_current.sum(), (~is_current).sum()) < MIN_ROWS:
             continue
-        targets = features[rows]
-        of_features = _mean_p_values(targets[is_current], targets[~is_current])
-        if is_linked[j]:
-            given_others = _group_p_values(targets, is_current, covariates.of(j)[rows])
-            of_features = np.maximum(of_features, given_others)
-        p_values[j] = min(1.0, of_features.min() * len(of_features))
-        if sample.is_number[j]:
-            differences[j] = targets[is_current, 0].mean() - targets[~is_current, 0].mean()
-    return ValueChanges(p_values, differences)
+        targets = features.values[rows]
+        effect = design_effect(autocorrelation(targets, is_current))
+        if features.categories is None:
+            p_values = _mean_p_values(targets, is_current, effect)
+        else:
+            is_category = targets > 0
+            p_values = rate_p_values(is_category[~is_current], is_category[is_current], effect)
+        if any(linked.driver(j, is_table, LINK_LEVEL) is not None for is_table in (False, True)):
+            given_others = _group_p_values(targets, is_current, covariates.of(j)[rows], effect)
+            p_values = np.maximum(p_values, given_others)
+        best = int(p_values.argmin())
+        result.p_value[j] = min(1.0, p_values[best] * len(p_values))
+        result.feature[j] = best
+        result.reference[j], result.current[j] = (
+            targets[~is_current, best].mean(),
+            targets[is_current, best].mean(),
+        )
+    return result
 
 
-def _mean_p_values(first: Floats, second: Floats) -> Floats:
-    """p-values (r,) of equal means of the columns of two tables, by the test of Welch."""
-    shares = [table.var(axis=0, ddof=1) / len(table) for table in (first, second)]
-    difference, variance = first.mean(axis=0) - second.mean(axis=0), shares[0] + shares[1]
-    # Differences of columns that are constant up to rounding are certain, or zero.
-    is_constant = variance <= 1e-20
-    squares = shares[0] ** 2 / (len(first) - 1) + shares[1] ** 2 / (len(second) - 1)
+def _mean_p_values(targets: Floats, is_current: Bools, effect: Floats) -> Floats:
+    """p-values (r,) of equal means of the columns in both tables, with the variance of both together."""
+    n_current = int(is_current.sum())
+    n_reference = len(targets) - n_current
+    difference = targets[is_current].mean(axis=0) - targets[~is_current].mean(axis=0)
+    variance = targets.var(axis=0) * (1 / n_reference + 1 / n_current) * effect
     with np.errstate(divide="ignore", invalid="ignore"):
-        p_values = 2 * t.sf(np.abs(difference) / np.sqrt(variance), variance**2 / squares)
-    return np.where(is_constant, np.where(np.abs(difference) > 1e-9, 0.0, 1.0), p_values)
+        p_values = 2 * t.sf(np.abs(difference) / np.sqrt(variance), len(targets) - 2)
+    return np.nan_to_num(p_values, nan=1.0)
 
 
 class _Covariates:
@@ -169,14 +221,13 @@ class _Covariates:
 
     def __init__(self, sample: Sample):
         self.sample = sample
-        self.first = np.column_stack(
-            [one[:, 0] if one.shape[1] else np.zeros(len(one)) for one in sample.features]
+        first = np.column_stack(
+            [
+                one.values[:, 0] if one.values.shape[1] else np.zeros(len(one.values))
+                for one in sample.features
+            ]
         )
-        with np.errstate(divide="ignore", invalid="ignore"):
-            standard = self.first / self.first.std(axis=0)
-            masks = sample.observed - sample.observed.mean(axis=0)
-            masks = masks / masks.std(axis=0)
-        standard, masks = np.nan_to_num(standard), np.nan_to_num(masks)
+        standard, masks = _standardised(first), _standardised(sample.observed.astype(np.float64))
         n = len(standard)
         self.relevance = np.maximum(np.abs(standard.T @ standard), np.abs(masks.T @ standard)) / n
         np.fill_diagonal(self.relevance, -1.0)
@@ -185,21 +236,25 @@ class _Covariates:
         """Features and masks (n, r) of the other columns."""
         order = np.argsort(-self.relevance[j], kind="stable")[:MAX_COVARIATES]
         chosen = [k for k in order if k != j]
-        parts = [self.sample.features[k] for k in chosen]
-        masks = self.sample.observed[:, chosen]
-        return np.column_stack([*parts, masks]) if chosen else np.zeros((len(self.first), 0))
+        parts = [self.sample.features[k].values for k in chosen]
+        return np.column_stack([*parts, self.sample.observed[:, chosen]])
 
 
-def _group_p_values(targets: Floats, is_current: Bools, others: Floats) -> Floats:
+def _standardised(columns: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.nan_to_num((columns - columns.mean(axis=0)) / columns.std(axis=0))
+
+
+def _group_p_values(targets: Floats, is_current: Bools, others: Floats, effect: Floats) -> Floats:
     """p-values (r,) of the difference between tables of each target given other columns, by regression."""
     n = len(targets)
-    varying = others[:, np.ptp(others, axis=0) > 0] if others.shape[1] else others
+    varying = others[:, np.ptp(others, axis=0) > 0]
     # The group indicator is regressed on the others first; what is left of it identifies the difference.
     design = np.column_stack([np.ones(n), varying])
     group = is_current.astype(np.float64)
     gram = design.T @ design + 1e-8 * n * np.eye(design.shape[1])
-    coefficients = np.linalg.solve(gram, design.T @ np.column_stack([group, targets]))
-    residuals = np.column_stack([group, targets]) - design @ coefficients
+    both = np.column_stack([group, targets])
+    residuals = both - design @ np.linalg.solve(gram, design.T @ both)
     left, rest = residuals[:, 0], residuals[:, 1:]
     weight = float(left @ left)
     # Almost nothing of the group is left if the masks of other columns determine it.
@@ -208,6 +263,6 @@ def _group_p_values(targets: Floats, is_current: Bools, others: Floats) -> Float
     slope = left @ rest / weight
     errors = rest - np.outer(left, slope)
     scale = n / (n - design.shape[1] - 1)
-    variance = scale * (left**2 @ errors**2) / weight**2
+    variance = effect * scale * (left**2 @ errors**2) / weight**2
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.nan_to_num(2 * norm.sf(np.abs(slope) / np.sqrt(variance)), nan=1.0)

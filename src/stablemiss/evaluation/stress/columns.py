@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from scipy.stats import rankdata
 
 from stablemiss.data import Floats
 from stablemiss.evaluation.stress.result import ColumnCost, PairCost
+from stablemiss.evaluation.stress.rows import TestRows
 from stablemiss.evaluation.stress.scores import Bench
-from stablemiss.evaluation.stress.settings import AS_GIVEN, Setting, column_settings
+from stablemiss.evaluation.stress.settings import AS_GIVEN, Setting, column_importance, column_settings
 from stablemiss.seeding import Rng
 
 # Rows × columns up to which all test rows are used; wider tables use fewer rows.
@@ -103,10 +105,19 @@ def column_costs(bench: Bench, rng: Rng) -> ColumnCosts:
 
 
 def pair_costs(costs: ColumnCosts) -> list[PairCost]:
-    """Cost of losing each pair of the columns on which the models rely most, by their mean reliance."""
+    """Cost of losing pairs of columns that matter.
+
+    All pairs of the columns on which the models rely most, by their mean reliance; and each of the columns
+    that are most informative about the target with the one that is most like it: while one of them is there,
+    losing the other costs nothing.
+    """
     bench, rows = costs.bench, costs.bench.rows
     important = np.argsort(-costs.reliance.mean(axis=0), kind="stable")[:N_PAIRED]
-    pairs = list(combinations(important.tolist(), 2))
+    pairs = list(
+        dict.fromkeys(
+            tuple(sorted(pair)) for pair in (*combinations(important.tolist(), 2), *_redundant_pairs(rows))
+        )
+    )
     found = []
     for (a, b), losses in zip(pairs, bench.test(column_settings(pairs), "loss of pairs"), strict=True):
         differences = _differences(bench, losses.by_model, costs.baseline)
@@ -118,6 +129,21 @@ def pair_costs(costs: ColumnCosts) -> list[PairCost]:
                     PairCost(model.name, *names, float(cost), float(low), float(high), float(excess))
                 )
     return found
+
+
+def _redundant_pairs(rows: TestRows) -> list[tuple[int, int]]:
+    """Each of the most informative columns with the column whose ranks are most correlated with its own."""
+    if rows.n_columns < 2:
+        return []
+    ranks = rankdata(rows.numbers, axis=0)
+    ranks = ranks - ranks.mean(axis=0)
+    norms = np.linalg.norm(ranks, axis=0)
+    informative = np.argsort(-column_importance(rows), kind="stable")[:N_PAIRED]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        likeness = np.abs(ranks[:, informative].T @ ranks) / np.outer(norms[informative], norms)
+    likeness = np.nan_to_num(likeness)
+    likeness[np.arange(len(informative)), informative] = -1.0
+    return [(int(j), int(k)) for j, k in zip(informative, likeness.argmax(axis=1), strict=True)]
 
 
 def _differences(bench: Bench, losses: Sequence[Floats | str], baseline: Sequence[Floats]) -> Floats:

@@ -19,13 +19,13 @@ from threadpoolctl import threadpool_limits
 
 from stablemiss.checks import shown
 from stablemiss.data import Floats
-from stablemiss.encoding import SuspiciousDataWarning
+from stablemiss.encoding import SuspiciousDataWarning, take_rows
 from stablemiss.estimators import OutOfRangeWarning
-from stablemiss.evaluation.stress.rows import TestRows, take_rows
-from stablemiss.evaluation.stress.scoring import ERROR_RATE, LOG_LOSS, RMSE, Metric
+from stablemiss.evaluation.stress.rows import TestRows
 from stablemiss.evaluation.stress.settings import Setting
 from stablemiss.methods.boosting import MIN_CELLS_FOR_THREADS
 from stablemiss.missingness import MCARIndependent
+from stablemiss.row_losses import Metric
 from stablemiss.seeding import Rng, draw_seed
 
 N_FOLDS = 5
@@ -102,21 +102,6 @@ def name_models(models: Any) -> dict[str, Any]:
     if not named:
         raise ValueError(f"models must contain at least one estimator; got {shown(models)}.")
     return named
-
-
-def choose_metric(models: Mapping[str, Any]) -> Metric:
-    """RMSE for regressors, log loss for classifiers, or error rate if one of them has no probabilities."""
-    classifiers = [name for name, model in models.items() if is_classifier(model)]
-    if not classifiers:
-        return Metric(RMSE)
-    if len(classifiers) < len(models):
-        regressor = next(name for name in models if name not in classifiers)
-        raise ValueError(
-            f"models must be all regressors or all classifiers, because their errors are compared; "
-            f"{classifiers[0]!r} is a classifier and {regressor!r} is not. Test them separately."
-        )
-    has_probabilities = all(hasattr(model, "predict_proba") for model in models.values())
-    return Metric(LOG_LOSS if has_probabilities else ERROR_RATE)
 
 
 def is_fitted(model: Any) -> bool:

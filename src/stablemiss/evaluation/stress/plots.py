@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stablemiss.evaluation.stress.scoring import Z
 from stablemiss.evaluation.stress.verdict import percent
 from stablemiss.pages import COLOURS, INK, MARKERS, picture
+from stablemiss.row_losses import Z
 
 if TYPE_CHECKING:
     from stablemiss.evaluation.stress.result import StressResult

@@ -17,20 +17,19 @@ from stablemiss.encoding import read_table
 from stablemiss.evaluation.stress.columns import column_costs, pair_costs
 from stablemiss.evaluation.stress.models import (
     StressedModel,
-    choose_metric,
     failure_sentence,
     fit_models,
     name_models,
     try_models,
 )
 from stablemiss.evaluation.stress.result import StressResult
-from stablemiss.evaluation.stress.rows import TestRows, read_target
+from stablemiss.evaluation.stress.rows import TestRows
 from stablemiss.evaluation.stress.scores import Bench, score_settings
-from stablemiss.evaluation.stress.scoring import Metric
 from stablemiss.evaluation.stress.settings import make_settings
 from stablemiss.missingness import Mechanism
 from stablemiss.progress import NullProgress, Progress
-from stablemiss.seeding import Rng, to_rng
+from stablemiss.row_losses import Metric, choose_metric, read_target
+from stablemiss.seeding import Rng, draw_seed, to_rng
 from stablemiss.text import quoted
 
 
@@ -119,18 +118,26 @@ def stress_test(
     X = X if _has_columns(X) or issparse(X) else to_array(X)
     target = read_target(y, _n_rows(X), metric.is_classification)
     selected = _select_rows(len(target), max_rows, rng)
+    # A generator of its own, so that the folds do not depend on the mechanisms.
+    fold_rng = np.random.default_rng(draw_seed(rng))
     is_sampled = len(selected) < len(target)
     rows = TestRows.of(X, target, selected if is_sampled else None, metric.is_classification)
     _check_varies(rows.y, metric)
     settings = make_settings(rows, mechanisms, levels, other, rng)
 
-    stressed, failures = _usable_models(named, X, target, selected, rows, metric, n_jobs, rng)
+    stressed, failures = _usable_models(named, X, target, selected, rows, metric, n_jobs, fold_rng)
     notes = [failure_sentence(name, reason) for name, reason in failures.items()]
     empty = [rows.column_name(j) for j in np.flatnonzero(~rows.observed.any(axis=0)).tolist()]
     if failures and empty:
         notes.append(f"Some models cannot be fitted to columns without any value; drop {quoted(empty)}.")
     if not stressed:
         raise ValueError("No model can be tested. " + " ".join(notes))
+    is_cross_fitted = {model.is_cross_fitted for model in stressed}
+    if len(is_cross_fitted) > 1:
+        notes.append(
+            "Some models were fitted before and others are cross-fitted here. If the former were fitted to "
+            "these rows, their errors are too low, and the comparison is not fair."
+        )
     if is_sampled:
         notes.append(f"Tested on {len(rows):,} of {len(target):,} rows, drawn at random.")
 

@@ -14,9 +14,9 @@ from stablemiss.data import Floats
 from stablemiss.evaluation.stress.models import StressedModel, losses_under
 from stablemiss.evaluation.stress.result import ModelComparison, StressScore
 from stablemiss.evaluation.stress.rows import TestRows
-from stablemiss.evaluation.stress.scoring import Metric
 from stablemiss.evaluation.stress.settings import ALL, AS_GIVEN, Setting
 from stablemiss.progress import Progress
+from stablemiss.row_losses import Metric
 
 # Settings whose losses are in memory at the same time.
 BATCH = 8

@@ -197,10 +197,7 @@ def default_mechanisms(rows: TestRows) -> dict[str, Mechanism]:
     How informative a column is does not depend on a model, so that all models are tested under the same masks
     and can be compared row by row.
     """
-    table = np.where(rows.observed, rows.numbers, np.nan)
-    targets = rows.y.reshape(len(rows.y), -1).T
-    importance = sum(univariate_importance(table, target, rows.is_classification) for target in targets)
-    order = np.argsort(-np.asarray(importance), kind="stable").tolist()
+    order = np.argsort(-column_importance(rows), kind="stable").tolist()
     mechanisms: dict[str, Mechanism] = {
         # Without spread, so that all rows have the missing rate that the level says.
         "MCAR": MCARIndependent(0.5, spread=0),
@@ -276,3 +273,12 @@ def _at_levels(
         # Existing masks can only be mixed to shares between those of the most and the least complete row.
         if not is_natural_only and shares.min() < level < shares.max():
             yield level, mechanism.at(level)
+
+
+def column_importance(rows: TestRows) -> Floats:
+    """How informative each column (d,) is about the target, by itself; the sum over several outputs."""
+    table = np.where(rows.observed, rows.numbers, np.nan)
+    targets = rows.y.reshape(len(rows.y), -1).T
+    return np.sum(
+        [univariate_importance(table, target, rows.is_classification) for target in targets], axis=0
+    )

@@ -1,14 +1,16 @@
-"""Losses of rows, errors, and their intervals."""
+"""Losses of the rows that a model predicts, errors, and their intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import is_classifier
 
-from stablemiss.data import Floats
+from stablemiss.data import Floats, missing_cells
 
 RMSE, LOG_LOSS, ERROR_RATE = "RMSE", "log loss", "error rate"
 # The smallest probability of the true class, so that a single row cannot make the log loss infinite. It is
@@ -125,3 +127,55 @@ def _log_losses(probability: Floats, classes: NDArray, y: NDArray) -> Floats:
     if not np.isfinite(true_class).all():
         raise ValueError("Some of its probabilities are not finite.")
     return -np.log(np.clip(true_class, MIN_PROBABILITY, 1.0))
+
+
+def choose_metric(models: Mapping[str, Any]) -> Metric:
+    """RMSE for regressors, log loss for classifiers, or error rate if one of them has no probabilities."""
+    classifiers = [name for name, model in models.items() if is_classifier(model)]
+    if not classifiers:
+        return Metric(RMSE)
+    if len(classifiers) < len(models):
+        regressor = next(name for name in models if name not in classifiers)
+        raise ValueError(
+            f"models must be all regressors or all classifiers, because their errors are compared; "
+            f"{classifiers[0]!r} is a classifier and {regressor!r} is not. Test them separately."
+        )
+    has_probabilities = all(hasattr(model, "predict_proba") for model in models.values())
+    return Metric(LOG_LOSS if has_probabilities else ERROR_RATE)
+
+
+def read_target(y: Any, n_rows: int, is_classification: bool) -> NDArray:
+    """The target as an array; raises ValueError if models cannot be tested on it.
+
+    Parameters
+    ----------
+    y : array-like, (n,) or (n, n_outputs)
+    n_rows : int
+        Number of rows of the table.
+    is_classification : bool
+        Whether y holds class labels, which then must be in one dimension.
+    """
+    target = np.asarray(y)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.ndim not in ((1,) if is_classification else (1, 2)) or len(target) != n_rows:
+        raise ValueError(
+            f"y must have one entry for each of the {n_rows:,} rows of X; got shape {target.shape}."
+        )
+    if n_rows < 2:
+        raise ValueError(f"Errors are compared over rows, so at least 2 rows are needed; got {n_rows}.")
+    if not is_classification:
+        try:
+            target = target.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                "y must be numeric for regressors, but some entries are not numbers. Use classifiers for "
+                "class labels."
+            ) from error
+    missing = missing_cells(target if target.dtype.kind in "fiub" else target.astype(object))
+    if missing.any() or (target.dtype.kind == "f" and np.isinf(target).any()):
+        raise ValueError(
+            "y must be known and finite in all rows, but some entries are missing or infinite. Drop these "
+            "rows of X and y."
+        )
+    return target
