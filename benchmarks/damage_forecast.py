@@ -31,12 +31,12 @@ from tables import TABLES, load
 
 from stablemiss import AnyMaskClassifier, AnyMaskRegressor, diagnose
 from stablemiss.anymask import univariate_importance
-from stablemiss.diagnostics.shift.forecast import Losses
 from stablemiss.encoding import numeric_columns, read_table, with_missing
 from stablemiss.evaluation.regret import TRAIN, shift_suite
 from stablemiss.report.markdown import markdown_table
 from stablemiss.results import Record, Score
 from stablemiss.results.provenance import describe, provenance
+from stablemiss.row_losses import choose_metric
 
 STORE = open_store("damage_forecast")
 MODELS = ("LightGBM", "random forest", "linear", "AnyMask, fast")
@@ -103,13 +103,13 @@ def run(job: tuple[str, str, int]) -> Record:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(masked(train, TRAIN, 0), table.y[train])
-        losses = Losses(model, table.y)
+        metric = choose_metric({label: model})
         for mechanism in mechanisms:
             X_current = masked(current, mechanism, 2)
             result = diagnose(X_reference, X_current, model, table.y[reference], random_state=seed)
             forecast = result.forecast
             assert forecast is not None
-            error = losses.error(float(losses.of(X_current, current).mean()))
+            error = metric.error(metric.row_losses(model, X_current, table.y[current]))
             lost = X_current.isna().to_numpy().mean(axis=0) - usual_missing
             extra = {
                 "forecast": forecast.after,
@@ -130,7 +130,7 @@ def run(job: tuple[str, str, int]) -> Record:
         label=label,
         seed=seed,
         scores=tuple(scores),
-        metric=losses.metric,
+        metric=metric.name,
         settings={"mechanisms": describe(mechanisms)},
         n_rows=len(train),
         n_test_rows=len(current),

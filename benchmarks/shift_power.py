@@ -1,7 +1,8 @@
 """How often `diagnose` finds a shift, names it, and raises a false alarm, over many simulations.
 
 500 reference rows and 500 current rows of ten correlated columns, of which 30% are missing completely at
-random (the first column is complete). Each scenario changes one thing in the current rows. Beside it, on the
+random (the first column is complete). Each scenario changes one thing in the current rows; three more change
+nothing in tables of another kind. Beside it, on the
 same rows: a classifier on raw rows as drift monitors use it (LightGBM, cross-validated in five folds, alarm
 above an area under the ROC curve of 0.65), which cannot say what moved.
 
@@ -67,6 +68,42 @@ def all_values(values: NDArray, missing: NDArray, rng: np.random.Generator) -> N
     values += 0.5
 
 
+def draw_driven(seed: int) -> tuple[NDArray, NDArray]:
+    """Missingness depends on the first column, before and now."""
+    tables = draw(nothing, seed)
+    rng = np.random.default_rng([seed, 1])
+    for table in tables:
+        table[rng.random(N_ROWS) < 1 / (1 + np.exp(1 - 1.5 * table[:, 0])), 4] = np.nan
+    return tables
+
+
+def draw_rare(seed: int) -> tuple[NDArray, NDArray]:
+    """5,000 and 200 rows, 2% missing; half of the columns are categories, some of them rare."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for n in (5000, 200):
+        values = rng.normal(size=(n, N_COLUMNS))
+        values[:, ::2] = rng.choice(4, size=(n, N_COLUMNS // 2), p=[0.6, 0.35, 0.045, 0.005])
+        tables.append(np.where(rng.random(values.shape) < 0.02, np.nan, values))
+    return tables[0], tables[1]
+
+
+def draw_runs(seed: int) -> tuple[NDArray, NDArray]:
+    """2,000 rows each, in which columns are missing for 25 rows at a time."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for _ in range(2):
+        dark = np.repeat(rng.random((80, N_COLUMNS)) < 0.2, 25, axis=0)
+        tables.append(np.where(dark, np.nan, rng.normal(size=dark.shape)))
+    return tables[0], tables[1]
+
+
+# Scenarios without any change, in which alarms would be false.
+UNCHANGED: dict[str, Callable[[int], tuple[NDArray, NDArray]]] = {
+    "nothing; driven by a value": draw_driven,
+    "nothing; rare, unequal sizes": draw_rare,
+    "nothing; missing in runs of rows": draw_runs,
+}
 # Scenario → change, kind and columns of the finding that names it, and whether masks and values moved.
 SCENARIOS: dict[str, tuple[Change, str | None, tuple[str, ...], bool, bool]] = {
     "nothing changed": (nothing, None, (), False, False),
@@ -95,13 +132,15 @@ def draw(change: Change, seed: int) -> tuple[NDArray, NDArray]:
 
 def simulate(scenario: str, seed: int) -> dict[str, bool]:
     """What was found in one simulation."""
-    change, kind, columns, masks_moved, values_moved = SCENARIOS[scenario]
-    reference, current = draw(change, seed)
+    change, kind, columns, masks_moved, values_moved = SCENARIOS.get(
+        scenario, (nothing, None, (), False, False)
+    )
+    reference, current = UNCHANGED[scenario](seed) if scenario in UNCHANGED else draw(change, seed)
     result = diagnose(reference, current, random_state=seed)
     masks, values = result.verdict == "shift", result.values_verdict == "shift"
     findings = [finding for finding in result.findings if finding.kind == kind]
     rows = np.concatenate([reference, current])
-    labels = np.repeat([0, 1], N_ROWS)
+    labels = np.repeat([0, 1], [len(reference), len(current)])
     model = LGBMClassifier(n_estimators=100, n_jobs=1, verbose=-1, random_state=seed)
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     scores = cross_val_predict(model, _frame(rows), labels, cv=folds, method="predict_proba")[:, 1]
@@ -153,13 +192,14 @@ def best_possible(rate: float) -> float:
 def table(records: list[Record]) -> str:
     """Shares of the simulations, one row per scenario."""
     rows = []
-    for scenario in SCENARIOS:
+    for scenario in (*SCENARIOS, *UNCHANGED):
         scores = [record.scores[0].extra for record in records if record.dataset == scenario]
         if not scores:
             continue
         n = sum(score["simulations"] for score in scores)
         share = {name: sum(score[name] for score in scores) / n for name in scores[0]}
-        named = f"{share['named']:.1%}" if SCENARIOS[scenario][1] else ""
+        is_named = scenario in SCENARIOS and SCENARIOS[scenario][1] is not None
+        named = f"{share['named']:.1%}" if is_named else ""
         cells = [f"{share[name]:.1%}" for name in ("masks", "values", "right", "classifier")]
         rows.append([scenario, f"{n:,}", cells[0], cells[1], named, cells[2], cells[3]])
     header = [
@@ -179,7 +219,8 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=500, help="of each scenario, in hundreds")
     options = parser.parse_args()
     if not options.only_print:
-        jobs = [(name, chunk) for chunk in range(options.simulations // CHUNK) for name in SCENARIOS]
+        names = (*SCENARIOS, *UNCHANGED)
+        jobs = [(name, chunk) for chunk in range(options.simulations // CHUNK) for name in names]
         run_pending(
             STORE, jobs, lambda job: f"shift_power {job[0]} mcar_independent {RATE} {job[1]} diagnose", run
         )

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 import pytest
 
 from stablemiss.cli.writing import write_table
@@ -87,3 +88,34 @@ def test_errors_are_one_sentence(error_of, files, tmp_path):
     )
     assert "nothing" in error_of("diagnose", files["before"], files["same"], "--ignore", "nothing")
     assert "absent.csv" in error_of("diagnose", tmp_path / "absent.csv", files["same"])
+
+
+def test_rows_without_a_target_are_compared_and_not_used_for_the_forecast(run, files, tmp_path):
+    """The target is unknown where another column is missing; only the masks of all rows are alike."""
+    table = houses(5)
+    known = table.column("size").is_valid()
+    price = pyarrow.compute.if_else(known, table.column("price"), None)
+    path = tmp_path / "partly.csv"
+    write_table(table.set_column(3, "price", price), path)
+    run("fit", files["before"], "--target", "price", "--method", "ols")
+    result = run("diagnose", path, files["same"], "--model", "model.stablemiss", "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert facts["n_reference"] == 400
+    assert facts["forecast"]["before"] > 0
+
+
+def test_options_that_contradict_the_model_are_refused(run, error_of, files):
+    run("fit", files["before"], "--target", "price", "--method", "ols")
+    arguments = ("diagnose", files["before"], files["same"], "--model", "model.stablemiss")
+    assert "--ignore" in error_of(*arguments, "--ignore", "age")
+    assert "'price'" in error_of(*arguments, "--target", "age")
+
+
+def test_booleans_and_digits_have_the_same_type_in_both_files(run, tmp_path):
+    paths = [tmp_path / "first.csv", tmp_path / "second.csv"]
+    for path, code in zip(paths, ("x1", "2"), strict=True):
+        rows = [f"{'True' if i % 3 else 'False'},{code if i % 5 == 0 else i % 4}" for i in range(80)]
+        path.write_text("\n".join(["flag,code", *rows]) + "\n")
+    for pair in ((paths[0], paths[0]), (paths[0], paths[1])):
+        assert json.loads(run("diagnose", *pair, "--json").stdout)["retyped"] == []

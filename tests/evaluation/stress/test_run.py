@@ -337,3 +337,26 @@ def test_another_table_must_have_the_columns(fitted, X, y):
         stress_test(fitted, X, y, other=X.drop(columns="weak"))
     with pytest.raises(ValueError, match="4 columns of X in the same order; got 2"):
         stress_test(fitted, X, y, other=np.zeros((3, 2)))
+
+
+def test_the_worst_pair_may_consist_of_columns_that_stand_in_for_each_other():
+    """Losing one of two nearly equal columns costs little, losing both costs most."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(800, 12))
+    X[:, 1] = X[:, 0] + 0.05 * rng.normal(size=800)
+    y = 3 * X[:, 0] + X[:, 2:].sum(axis=1)
+    model = HistGradientBoostingRegressor(max_iter=60, random_state=0).fit(X[:400], y[:400])
+    result = stress_test(model, X[400:], y[400:], ["MCAR"], [0.5])
+    assert {result.pairs[0].first, result.pairs[0].second} == {"0", "1"}
+
+
+def test_folds_do_not_depend_on_the_mechanisms(X, y):
+    first, second = (
+        stress_test(imputed(Ridge()), X, y, mechanisms, [0.3]) for mechanisms in (["MCAR"], ["window", "MAR"])
+    )
+    assert first.scores[0].error == second.scores[0].error
+
+
+def test_fitted_and_cross_fitted_models_together_are_noted(X, y):
+    models = {"fitted": imputed(Ridge()).fit(X, y), "not fitted": imputed(Ridge())}
+    assert any("cross-fitted" in note for note in stress_test(models, X, y, ["MCAR"], [0.3]).notes)

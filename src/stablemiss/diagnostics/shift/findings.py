@@ -269,14 +269,14 @@ def _link_findings(comparison: Comparison) -> Iterator[Finding]:
         column, driver = tables.names[j], tables.names[k]
         categories = comparison.sample.features[k].categories
         if categories is not None:
-            where = f"in rows with {driver!r} = {categories[linked.feature[j, k]]!r} than in others"
-        elif linked.feature[j, k]:
-            where = f"for extreme than for middle values of {driver!r}"
+            one = f"in rows with {driver!r} = {categories[linked.feature[j, k]]!r}"
+            other = "in others"
         else:
-            where = f"for high than for low values of {driver!r}"
+            one, middle = ("for extreme", "middle") if linked.feature[j, k] else ("for high", "low")
+            other = f"for {middle} values of {driver!r}"
         sentence = (
-            f"{_named(tables, j, groups[j])} now missing {_more(after)} often {where}; before, "
-            f"{_more(before)} often."
+            f"{_named(tables, j, groups[j])} now missing {_how_often(after, one, other)}; before, "
+            f"{_how_often(before)}."
         )
         if driver in moved:
             sentence = sentence[:-1] + f" (or this looks so because the values of {driver!r} moved)."
@@ -322,10 +322,12 @@ def _named(tables: TwoTables, j: int, others: list[int]) -> str:
     return f"{tables.names[j]!r} and {len(others)} more, which are missing in the same rows, are"
 
 
-def _more(difference: float) -> str:
-    if abs(difference) < 0.005:
-        return "equally"
-    return f"{abs(100 * difference):.0f} percentage points {'more' if difference > 0 else 'less'}"
+def _how_often(difference: float, one: str = "", other: str = "") -> str:
+    """Compare the missing rates of two kinds of rows; without them, only by how much."""
+    points = f"{abs(100 * difference):.0f} percentage points {'more' if difference > 0 else 'less'} often"
+    if not one:
+        return "equally often" if abs(difference) < 0.005 else points
+    return f"as often {one} as {other}" if abs(difference) < 0.005 else f"{points} {one} than {other}"
 
 
 def _is_first(tables: TwoTables) -> Bools:
