@@ -36,8 +36,8 @@ TITLES: dict[Kind, str] = {
     "joint": "All columns together",
     "value": "Values that moved",
 }
-# How the probability of a false alarm about masks is divided between the kinds of tests. Their sum is below 1,
-# because the small p-values of approximate tests are a little too small.
+# How the probability of a false alarm about masks is divided between the kinds of tests. Their sum is below
+# 1, because the small p-values of approximate tests are a little too small.
 SHARES: dict[Kind, float] = {"rate": 0.5, "pair": 0.125, "link": 0.125, "joint": 0.1}
 # The probability of a false alarm about values is this share of α, so that a shift of the masks is seldom
 # accompanied by one.
