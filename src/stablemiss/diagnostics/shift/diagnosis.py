@@ -10,7 +10,6 @@ import narwhals as nw
 import numpy as np
 
 from stablemiss.checks import check_number
-from stablemiss.data import Bools, Floats
 from stablemiss.diagnostics.shift.findings import TITLES, Comparison, Finding, Verdict, compare_tables
 from stablemiss.diagnostics.shift.forecast import Forecast, ForecastError, forecast
 from stablemiss.diagnostics.shift.tables import TwoTables
@@ -177,11 +176,8 @@ class Diagnosis(PageResult):
             sentence = f"The missingness shifted: {_decapitalise(self._main_change())}"
         if values == "shift":
             moved = [finding.columns[0] for finding in self.findings if finding.kind == "value"]
-            sentence += (
-                f" The values of {_listed(moved)} moved as well, which no change of the masks explains."
-            )
-            if masks != "shift":
-                sentence = sentence.replace(" as well", "")
+            also = " as well" if masks == "shift" else ""
+            sentence += f" The values of {_listed(moved)} moved{also}, which no change of the masks explains."
         elif masks == "shift" and values == "no shift":
             sentence += " The observed values did not move."
         if self.forecast is not None:
@@ -300,10 +296,6 @@ class Diagnosis(PageResult):
             )
         return rows
 
-    def driver_values(self, k: int) -> tuple[Floats, Bools, Bools]:
-        """Numbers (n,) of column k in both tables, where they are observed, and which rows are current."""
-        return self.comparison.tables.numbers(k)
-
     def to_html(self) -> str:
         from stablemiss.diagnostics.shift.page import render_diagnosis
 
@@ -339,6 +331,9 @@ class Diagnosis(PageResult):
             f"{unseen.share:.1%} of the current rows have a mask that no reference row has; "
             f"{unseen.expected_share:.1%} would be usual.",
         ]
+        if self.forecast is not None and self.forecast.own_estimate is not None:
+            estimate = f"{self.forecast.metric} {show_number(self.forecast.own_estimate)}"
+            lines += ["", f"The model's own estimate for the current rows is {estimate}."]
         if self.forecast is not None and self.forecast.causes:
             lines += ["", "Error if only the missing rate of one column had changed"]
             metric = self.forecast.metric

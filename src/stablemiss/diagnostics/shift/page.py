@@ -142,7 +142,7 @@ def _driver(result: Diagnosis, finding: Finding, number: int) -> tuple[str, str]
     """Missing rate of a column by the value of the column that drives it, in both tables."""
     tables = result.comparison.tables
     j, k = (tables.names.index(name) for name in finding.columns)
-    values, observed, is_current = result.driver_values(k)
+    values, observed, is_current = tables.numbers(k)
     edges = np.unique(np.quantile(values[observed], np.linspace(0, 1, N_BINS + 1)))
     bins = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, len(edges) - 2)
     missing = ~np.concatenate([tables.reference[:, j], tables.current[:, j]])
