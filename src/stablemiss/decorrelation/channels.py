@@ -80,7 +80,7 @@ class ChannelDependence:
         return self._covariances(weight, self._channels(features))[1].square().sum()
 
     def gradient(self, weight: Tensor, features: RandomFeatures) -> Tensor:
-        """Derivative (n,) of the loss with respect to `weight`, several times as fast as by autograd."""
+        """Derivative (n,) of the loss with respect to `weight`, without the cost of autograd."""
         # With C the included covariances and μ the means, the derivative with respect to the weight of row i
         # is 2 (uᵢᵀ C uᵢ − 2 μᵀ C uᵢ).
         channels = self._channels(features)
@@ -94,7 +94,7 @@ class ChannelDependence:
         # authors' code shares the frequencies between columns (each has its own phase) and adds cosine and
         # sine, so that the functions it compares differ only by a shift.
         frequency, phase = (
-            # Contiguous, so that the result is too; otherwise a step takes several times as long.
+            # Contiguous, so that the result is too; otherwise a step takes twice as long.
             table.T.contiguous()[:, None].to(self.standardised)
             for table in (features.frequency, features.phase)
         )
@@ -262,7 +262,7 @@ class BatchDecorrelator:
         # grow with the square of their number, and with a fixed λ_p the steps would become unstable.
         width = min(d, self.max_columns)
         columns = torch.from_numpy(self.rng.permutation(d)[:width]) if width < d else torch.arange(d)
-        # Indexing instead would store the rows column by column, which makes a step twice as slow.
+        # Indexing instead would store the rows column by column.
         with_memory = self.memory.append_features(features).index_select(1, columns.to(features.device))
         groups = torch.from_numpy(self.groups)[columns].to(features.device)
         with torch.no_grad():

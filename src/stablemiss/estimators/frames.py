@@ -47,6 +47,12 @@ def make_frame(columns: dict[str, NDArray], types: dict[str, Any], like: Any, ke
     return frame
 
 
+def empty_frame(table: Any) -> Any:
+    """A frame without rows of the library of a table, for results; None for arrays and lists."""
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    return frame.head(0).to_native() if isinstance(frame, nw.DataFrame) else None
+
+
 def _from_dict(columns: dict[str, NDArray], types: dict[str, Any], library: Any) -> Any:
     if nw.Implementation.from_backend(library).is_pandas_like():
         # Objects stay as they are: converted, positions that may be missing would become floats.

@@ -2,7 +2,7 @@
 
 from stablemiss.pages.document import check_can_render, make_environment, write_page
 from stablemiss.pages.drawing import COLOURS, INK, MARKERS, Drawing, picture
-from stablemiss.pages.result import PageResult
+from stablemiss.pages.result import PageResult, to_plain
 
 __all__ = [
     "COLOURS",
@@ -13,5 +13,6 @@ __all__ = [
     "check_can_render",
     "make_environment",
     "picture",
+    "to_plain",
     "write_page",
 ]

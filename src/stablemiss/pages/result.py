@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -47,3 +49,20 @@ class PageResult(ABC):
         check_can_render()
         style = "width: 100%; height: 40rem; border: 0"
         return f'<iframe srcdoc="{escape(self.to_html())}" style="{style}" title="Report"></iframe>'
+
+
+def to_plain(value: Any) -> Any:
+    """The same in types that JSON has: data classes become dictionaries, numbers that are not finite None.
+
+    Examples
+    --------
+    >>> to_plain({"errors": (1.5, float("nan"))})
+    {'errors': [1.5, None]}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {key: to_plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

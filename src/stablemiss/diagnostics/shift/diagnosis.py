@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from typing import Any
 
@@ -13,8 +12,8 @@ from stablemiss.checks import check_number
 from stablemiss.diagnostics.shift.findings import TITLES, Comparison, Finding, Verdict, compare_tables
 from stablemiss.diagnostics.shift.forecast import Forecast, ForecastError, forecast
 from stablemiss.diagnostics.shift.tables import TwoTables
-from stablemiss.estimators.frames import make_frame
-from stablemiss.pages import PageResult
+from stablemiss.estimators.frames import empty_frame, make_frame
+from stablemiss.pages import PageResult, to_plain
 from stablemiss.seeding import to_rng
 from stablemiss.text import count, show_number
 
@@ -97,7 +96,7 @@ def diagnose(
             expected = forecast(model, reference, current, y, comparison, rng)
         except ForecastError as error:
             notes.append(str(error))
-    return Diagnosis(comparison, expected, notes, _empty_frame(reference))
+    return Diagnosis(comparison, expected, notes, empty_frame(reference))
 
 
 class Diagnosis(PageResult):
@@ -237,7 +236,7 @@ class Diagnosis(PageResult):
     def to_dict(self) -> dict[str, Any]:
         comparison, tables = self.comparison, self.comparison.tables
         forecast = self.forecast
-        return _plain(
+        return to_plain(
             {
                 "verdict": self.verdict,
                 "values_verdict": self.values_verdict,
@@ -257,7 +256,7 @@ class Diagnosis(PageResult):
                 "joint": vars(comparison.joint),
                 "n_findings": dict(Counter(one.kind for one in self.findings)),
                 "findings": [
-                    vars(one)
+                    one
                     for kind in TITLES
                     for one in [one for one in self.findings if one.kind == kind][:MAX_STORED]
                 ],
@@ -268,7 +267,6 @@ class Diagnosis(PageResult):
                     **vars(forecast),
                     "change": forecast.change,
                     "is_clear": forecast.is_clear,
-                    "causes": [vars(cause) for cause in forecast.causes],
                 },
             }
         )
@@ -354,21 +352,6 @@ def _notes(comparison: Comparison) -> list[str]:
         "Values go missing in runs of successive rows, so rows are not independent. Tests allow for this "
         "roughly; masks of all columns together are not tested."
     ]
-
-
-def _plain(value: Any) -> Any:
-    """The same in types that JSON has; numbers that are not finite become None."""
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _empty_frame(table: Any) -> Any:
-    """A frame without rows of the same library; arrays stay as they are."""
-    frame = nw.from_native(table, eager_only=True, pass_through=True)
-    return frame.head(0).to_native() if isinstance(frame, nw.DataFrame) else np.empty((0, 0))
 
 
 def _listed(names: list[str], limit: int = 3) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import narwhals as nw
@@ -12,7 +12,7 @@ import numpy as np
 
 from stablemiss.estimators.frames import make_frame
 from stablemiss.evaluation.stress.settings import AS_GIVEN
-from stablemiss.pages import PageResult
+from stablemiss.pages import PageResult, to_plain
 
 # Level at which the verdict describes a model.
 HEADLINE_LEVEL = 0.5
@@ -254,7 +254,7 @@ class StressResult(PageResult):
     def to_dict(self) -> dict[str, Any]:
         """Everything that was computed, in types that the json module can write; None for NaN."""
         names = [field.name for field in fields(self) if field.name != "like"]
-        return {"verdict": self.verdict} | {name: _plain(getattr(self, name)) for name in names}
+        return {"verdict": self.verdict} | {name: to_plain(getattr(self, name)) for name in names}
 
     def to_html(self) -> str:
         from stablemiss.evaluation.stress.page import render
@@ -283,12 +283,4 @@ class StressResult(PageResult):
                 columns[field.name] = np.array(
                     [math.nan if entry is None else entry for entry in entries], dtype=np.float64
                 )
-        return make_frame(columns, types, self.like)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "__dataclass_fields__"):
-        return {name: _plain(entry) for name, entry in asdict(value).items()}
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return make_frame(columns, types, self.like, keep_index=False)

@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from stablemiss.checks import check_integer
 from stablemiss.data import to_array
 from stablemiss.encoding import read_table
+from stablemiss.estimators.frames import empty_frame
 from stablemiss.evaluation.stress.columns import column_costs, pair_costs
 from stablemiss.evaluation.stress.models import (
     StressedModel,
@@ -159,7 +160,7 @@ def stress_test(
         n_rows_given=len(target),
         n_columns=rows.n_columns,
         notes=[*notes, *tested.notes, *costs.notes],
-        like=_empty_frame(X),
+        like=empty_frame(X),
     )
 
 
@@ -208,10 +209,3 @@ def _n_rows(X: Any) -> int:
     """Number of rows; raises an error that says why if X is not a table."""
     shape: tuple[int, ...] = getattr(X, "shape", ())
     return int(shape[0]) if len(shape) == 2 else read_table(X).n_rows
-
-
-def _empty_frame(X: Any) -> Any:
-    """A frame without rows of the library of X, for results; None for arrays and pandas, the default."""
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
-    is_other = isinstance(frame, nw.DataFrame) and not frame.implementation.is_pandas_like()
-    return frame.head(0).to_native() if is_other else None
