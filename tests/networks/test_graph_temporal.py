@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from stablemiss.networks import GeneratedGraphTemporal, ModulatedGraphTemporal, SharedGraphTemporal
-from stablemiss.networks.graph_temporal import Edges, _graph_attention, _linear
 
 # Node 3 is isolated.
 EDGES = [0, 1, 1, 0, 2, 1]
@@ -99,46 +98,12 @@ def test_the_mask_alone_changes_the_prediction_of_networks_with_phi(number):
     assert (one - other).abs().max() > 1e-9
 
 
-def test_graph_attention_agrees_with_a_loop():
-    inputs, matrix, scores = torch.randn(2, 4, 3), torch.randn(4, 2 * 5), torch.randn(2 * 5, 2)
-    pairs = torch.tensor(EDGES).reshape(-1, 2)
-    edges = Edges(torch.cat([pairs[:, 0], torch.arange(4)]), torch.cat([pairs[:, 1], torch.arange(4)]))
-    result = _graph_attention(inputs, matrix, scores, edges)
-    features = _linear(inputs, matrix).unflatten(2, (2, 5))
-    for row in range(2):
-        for node in range(4):
-            sources = [int(s) for s, t in zip(edges.source, edges.target, strict=True) if t == node]
-            for head in range(2):
-                a_target, a_source = scores[:, head].unflatten(0, (2, 5))
-                score = torch.stack(
-                    [
-                        features[row, node, head] @ a_target + features[row, source, head] @ a_source
-                        for source in sources
-                    ]
-                )
-                weight = torch.nn.functional.leaky_relu(score, 0.2).softmax(dim=0)
-                expected = (weight[:, None] * features[row, sources, head]).sum(dim=0)
-                torch.testing.assert_close(result[row, node, head], expected)
-
-
-def test_the_gradient_of_graph_attention_is_exact():
-    edges = Edges(torch.tensor([0, 1, 2, 0, 1, 2]), torch.tensor([1, 0, 1, 0, 1, 2]))
-    arguments = [torch.randn(*size).double().requires_grad_() for size in ((2, 3, 2), (3, 4), (4, 2))]
-    assert torch.autograd.gradcheck(lambda *parts: _graph_attention(*parts, edges), arguments)
-
-
 def test_windows_with_their_own_parameters_equal_windows_with_shared_ones():
     network = randomise(SharedGraphTemporal((4, 8, 8), **SMALL))
     history, context = torch.randn(3, 4, 8).double(), torch.zeros(3, 0).double()
     shared = network._apply_g(history, context, network.parameters_of_g)[0]
     own = network._apply_g(history, context, network.parameters_of_g.expand(3, -1))[0]
     torch.testing.assert_close(own, shared)
-
-
-def test_large_scores_of_attention_do_not_overflow():
-    edges = Edges(torch.tensor([0, 1]), torch.tensor([0, 1]))
-    result = _graph_attention(torch.full((1, 2, 1), 1e4), torch.ones(2, 2), torch.ones(2, 2), edges)
-    assert torch.isfinite(result).all()
 
 
 @pytest.mark.parametrize("edges", [[0, 4], [-1, 0]])

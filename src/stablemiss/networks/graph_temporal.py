@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import layer_norm, leaky_relu, pad, scaled_dot_product_attention
+from torch.nn.functional import layer_norm, pad, scaled_dot_product_attention
 
+from stablemiss.networks.graph_attention import Edges, graph_attention, linear
 from stablemiss.networks.hyper import INITIAL_MASK_SCALE, ParameterGenerator
 
 # Numbers that a chunk of rows may need at a time, 0.3 GB in double precision.
@@ -25,8 +26,6 @@ MASK_CHANNELS, MASK_HEADS, MASK_HIDDEN = 8, 2, 64
 # then near zero, the mean, but gradients reach all layers in the first step.
 INITIAL_OUTPUT_SCALE = 0.01
 OUTPUT_LAYERS = ("gat_out", "self_out", "last")
-# Slope of the leaky ReLU of graph attention below zero, as in the paper that introduced it.
-ATTENTION_SLOPE = 0.2
 
 # Gain and bias of the activations at one place of g, (n, nodes, times, channels) each.
 Modulation = dict[str, tuple[Tensor, Tensor]]
@@ -46,13 +45,6 @@ class Place(NamedTuple):
     name: str
     level: int
     channels: int
-
-
-class Edges(NamedTuple):
-    """Sources and targets of the edges of a graph, (n_edges,) each, with an edge from each node to itself."""
-
-    source: Tensor
-    target: Tensor
 
 
 class GraphTemporalG:
@@ -205,9 +197,9 @@ class GraphTemporalG:
         back = modulate("up_2", _convolve(_repeat(half, tokens.shape[2]), matrices["up_2"]))
         tokens = self._attend((tokens + back).relu(), matrices, "attention_out")
         features = tokens.flatten(2)
-        neighbours = _graph_attention(features, matrices["gat_out"], matrices["gat_out.scores"], edges)
+        neighbours = graph_attention(features, matrices["gat_out"], matrices["gat_out.scores"], edges)
         lags = modulate("last", history.unsqueeze(3)).squeeze(3)
-        own = _linear(features, matrices["self_out"]) + _linear(lags, matrices["last"])
+        own = linear(features, matrices["self_out"]) + linear(lags, matrices["last"])
         return neighbours.mean(dim=2) + own, features
 
     def _matrices(self, parameters: Tensor) -> dict[str, Tensor]:
@@ -225,32 +217,22 @@ class GraphTemporalG:
         # PAPER: a graph attention layer, attention over time, convolutions.
         # DEVIATION: graph attention reads all times of a node at once, because per time it costs several
         # times as much.
-        neighbours = _graph_attention(history, matrices["gat_in"], matrices["gat_in.scores"], edges)
-        own = _linear(history, matrices["self_in"]).unflatten(2, (self.channels, self.n_past))
+        neighbours = graph_attention(history, matrices["gat_in"], matrices["gat_in.scores"], edges)
+        own = linear(history, matrices["self_in"]).unflatten(2, (self.channels, self.n_past))
         tokens = (neighbours.flatten(2).unflatten(2, (self.channels, self.n_past)) + own).transpose(2, 3)
         # DEVIATION: calendar and learnt features of the nodes, because the course of a day differs between
         # nodes; the paper's network reads the history alone.
         if self.d_context:
-            tokens = tokens + _linear(context[:, None, :], matrices["context"])[:, None]
+            tokens = tokens + linear(context[:, None, :], matrices["context"])[:, None]
         return tokens + embedding[:, None, :]
 
     def _attend(self, tokens: Tensor, matrices: dict[str, Tensor], name: str) -> Tensor:
         """Multi-head self-attention over the times of each node, added to the tokens."""
         normalised = layer_norm(tokens, tokens.shape[-1:])
-        projected = _linear(normalised, matrices[name]).flatten(0, 1).unflatten(2, (3, self.heads, -1))
+        projected = linear(normalised, matrices[name]).flatten(0, 1).unflatten(2, (3, self.heads, -1))
         query, key, value = projected.permute(2, 0, 3, 1, 4).unbind(0)
         attended = scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
-        return tokens + _linear(attended.unflatten(0, tokens.shape[:2]), matrices[f"{name}.out"])
-
-
-def _linear(inputs: Tensor, matrix: Tensor) -> Tensor:
-    """Linear layer on the last axis of inputs (n, …, d_in); the first row of its matrix is the bias."""
-    flat = inputs.flatten(1, -2)
-    if matrix.ndim == 2:
-        output = torch.nn.functional.linear(flat, matrix[1:].T, matrix[0])
-    else:
-        output = torch.baddbmm(matrix[:, :1], flat, matrix[:, 1:])
-    return output.unflatten(1, inputs.shape[1:-1])
+        return tokens + linear(attended.unflatten(0, tokens.shape[:2]), matrices[f"{name}.out"])
 
 
 def _convolve(tokens: Tensor, matrix: Tensor, stride: int = 1) -> Tensor:
@@ -258,71 +240,12 @@ def _convolve(tokens: Tensor, matrix: Tensor, stride: int = 1) -> Tensor:
     padded = pad(tokens, (0, 0, 1, 1))
     n_times = tokens.shape[2]
     shifted = [padded[:, :, shift : shift + n_times : stride] for shift in range(3)]
-    return _linear(torch.cat(shifted, dim=3), matrix)
+    return linear(torch.cat(shifted, dim=3), matrix)
 
 
 def _repeat(tokens: Tensor, n_times: int) -> Tensor:
     """Every time twice, cut to `n_times`."""
     return tokens.repeat_interleave(2, dim=2)[:, :, :n_times]
-
-
-def _graph_attention(inputs: Tensor, matrix: Tensor, scores: Tensor, edges: Edges) -> Tensor:
-    """Graph attention (Veličković et al. 2018): means over the sources of each node's edges.
-
-    Parameters
-    ----------
-    inputs : (n, n_nodes, d_in)
-    matrix : (d_in + 1, heads · d) or (n, d_in + 1, heads · d)
-    scores : (2 d, heads) or (n, 2 d, heads)
-        Vectors whose products with the features of target and source give the score of an edge.
-    edges : Edges
-        With an edge from each node to itself.
-
-    Returns
-    -------
-    (n, n_nodes, heads, d)
-    """
-    heads = scores.shape[-1]
-    features = _linear(inputs, matrix).unflatten(2, (heads, -1))
-    of_target, of_source = scores.unflatten(-2, (2, -1)).movedim(-3, 0).transpose(-1, -2)
-    equation = "bvhd,hd->vbh" if scores.ndim == 2 else "bvhd,bhd->vbh"
-    score = leaky_relu(
-        torch.einsum(equation, features, of_target)[edges.target]
-        + torch.einsum(equation, features, of_source)[edges.source],
-        ATTENTION_SLOPE,
-    )
-    n_nodes = inputs.shape[1]
-    index = edges.target[:, None, None].expand_as(score)
-    largest = score.new_zeros(n_nodes, *score.shape[1:]).scatter_reduce(
-        0, index, score.detach(), "amax", include_self=False
-    )
-    weight = (score - largest[edges.target]).exp()
-    total = weight.new_zeros(n_nodes, *weight.shape[1:]).index_add(0, edges.target, weight)
-    # Nodes come first, so that the features of a node in all windows are moved in one piece.
-    sums = _WeightedSums.apply(features.transpose(0, 1).contiguous(), weight, edges)
-    return (sums / total[..., None]).transpose(0, 1)
-
-
-class _WeightedSums(torch.autograd.Function):
-    """Sums of features over the edges that end at each node; the features of edges are not stored."""
-
-    @staticmethod
-    def forward(ctx: Any, features: Tensor, weight: Tensor, edges: Edges) -> Tensor:
-        ctx.save_for_backward(features, weight)
-        ctx.edges = edges
-        return torch.zeros_like(features).index_add_(
-            0, edges.target, features[edges.source] * weight[..., None]
-        )
-
-    @staticmethod
-    def backward(ctx: Any, *grad_output: Tensor) -> tuple[Tensor, Tensor, None]:
-        features, weight = ctx.saved_tensors
-        at_target = grad_output[0][ctx.edges.target]
-        weight_gradient = (at_target * features[ctx.edges.source]).sum(dim=-1)
-        feature_gradient = torch.zeros_like(features).index_add_(
-            0, ctx.edges.source, at_target.mul_(weight[..., None])
-        )
-        return feature_gradient, weight_gradient, None
 
 
 class _SensorNetwork(nn.Module):
