@@ -128,6 +128,8 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"batch_size": 64},
         {"g_hidden": (256,)},
         {"g_hidden": (512,)},
+        {"g_hidden": (1024,)},
+        {"g_hidden": (4096,)},
         {"g_hidden": (128, 128)},
         {"g_hidden": (32,)},
         {"rank": 16},

@@ -14,6 +14,7 @@ from stablemiss.pages import document, write_page
 from stablemiss.report import page as module
 from stablemiss.report.claims import RULES
 from stablemiss.report.page import render_page
+from stablemiss.report.rules import RULES_OF_COMPARISON
 from stablemiss.report.text import title_of
 from stablemiss.results import Record
 
@@ -102,7 +103,7 @@ def test_the_verdict_comes_first_and_every_part_is_linked(complete):
     sections = re.findall(r'<section id="(\w+)"', page)
     tables = [f"table{number}" for number in range(1, 12)]
     parts = ["overview", "claims", "against", *tables, "figure2", "figure3"]
-    assert sections == [*parts, "patterns", "settings", "reading"]
+    assert sections == [*parts, "patterns", "rules", "settings", "reading"]
     places = [page.index(mark) for mark in ("<h1>", 'id="verdict"', "<nav", 'id="overview"', 'id="claims"')]
     assert places == sorted(places)
     links = [attributes["href"] for tag, attributes in Page(page).tags if tag == "a"]
@@ -150,7 +151,20 @@ def test_claims_have_a_verdict_each_and_the_rule_is_on_the_page(complete):
 
 def test_pairs_have_their_interval(two_instances):
     line = next(one for one in Page(render_page(two_instances, STANDARD), "against").lines if one[0] == "OLS")
-    assert re.fullmatch(r"[+−]\d+\.\d%\[−?\d+\.\d, −?\d+\.\d\]", line[1])
+    assert re.fullmatch(r"[+−]\d+\.\d+%\[−?\d+\.\d+, −?\d+\.\d+\]", line[1])
+
+
+def test_the_rules_and_the_changes_since_the_first_run_are_on_the_page(complete):
+    """The changes are relative to the first run: here half of its errors."""
+    half = [
+        replace(one, scores=tuple(replace(score, error=score.error / 2) for score in one.scores))
+        for one in complete
+        if one.label == "ols"
+    ]
+    page = render_page(complete, STANDARD, first_run=half)
+    assert [line[0] for line in Page(page, "rules").lines] == list(RULES_OF_COMPARISON)
+    [line] = [line for line in Page(page, "changes").lines if line[0] == "OLS"]
+    assert line[2:4] == ["+100.0%", "+100.0%"]
 
 
 def test_row_weights_are_shown_and_old_records_have_a_dash(stored):

@@ -36,12 +36,20 @@ def test_settings_times_and_configurations_are_those_of_the_records(stored):
     slow = [replace(one, fit_seconds=1000.0) if one.label == "ols" else one for one in stored]
     summary = summarise(slow, QUICK)
     settings = dict(summary.settings)
-    data = "gaussian_mix: 1,000 training rows of 12 columns, 500 test rows (instances: 1)"
+    data = "gaussian_mix: 1,000 rows of 12 columns for training and validation, 500 test rows (instances: 1)"
     assert settings["Data"] == data
     assert settings["Versions"] == "python 3.11.7"
     assert settings["Fits that took longer than 10 s"] == "1 of 8 (OLS)"
     assert {timing.label for timing in summary.timings} == {one.label for one in stored} - {"miwae"}
     assert ("ols", "gaussian_mix", '{"class": "ols", "hidden": [128, 128]}') in summary.configurations
+
+
+def test_slow_fits_are_listed_by_method(complete):
+    """At a budget that names tables as well."""
+    slow = [replace(one, fit_seconds=1000.0) if one.label == "ols" else one for one in complete]
+    n_slow = sum(one.label == "ols" for one in complete)
+    settings = dict(summarise(slow, STANDARD).settings)
+    assert settings["Fits that took longer than 240 s"] == f"{n_slow} of {len(complete)} (OLS)"
 
 
 def test_the_number_of_instances_is_written_as_a_range_if_columns_differ(two_instances):

@@ -47,12 +47,9 @@ def test_every_label_of_a_table_has_a_name_of_its_own_and_a_description():
 
 
 def test_differences_have_a_sign_and_intervals_brackets():
-    assert [signed_percent(value) for value in (0.0312, -0.0312, 0.0, None)] == [
-        "+3.1%",
-        "−3.1%",
-        "0.0%",
-        "–",
-    ]
+    """Below one per cent they have two decimals, so that a small difference keeps its sign."""
+    texts = {0.0312: "+3.1%", -0.0312: "−3.1%", -0.0004: "−0.04%", 0.0: "0.00%", None: "–"}
+    assert [signed_percent(value) for value in texts] == list(texts.values())
     assert (interval_text((-0.012, 0.034)), interval_text(None)) == ("[−1.2, 3.4]", "")
     assert (range_text((0.1, 45.6)), range_text((5.0, 5.0)), range_text(None)) == ("0.1–46", "5", "–")
 

@@ -106,7 +106,7 @@ class HypernetworkMethod(Method):
     # Parameters of StableMiss.
     mask_augmentation: bool = False
     schedule: Schedule = "adaptive"
-    # PAPER: 1 to 3 layers of 128 to 4096 units.
+    # PAPER: 1 to 3 layers of 128 to 4096 units; the reproduction's budget "paper" searches these.
     # DEVIATION: at most 1024 units in φ and 512 in g, because φ overfits with more; 0 hidden layers and 32
     # units of φ are included, because small tables need smaller networks.
     space: ClassVar[Space] = {

@@ -36,7 +36,12 @@ def report(
         from stablemiss.experiments.reproduce import current_records, to_budget
         from stablemiss.pages import check_can_render, write_page
         from stablemiss.report.changes import FIRST_RUN, changes_markdown
-        from stablemiss.report.markdown import reproduction_markdown, split_page, write_block
+        from stablemiss.report.markdown import (
+            reproduction_markdown,
+            rules_markdown,
+            split_page,
+            write_block,
+        )
         from stablemiss.report.method_results import method_results
         from stablemiss.report.page import render_page
         from stablemiss.report.summary import summarise
@@ -54,15 +59,16 @@ def report(
         records_file = folder / f"{budget}.jsonl"
         check_not_input("--output", output, {"the records": records_file, "--docs": docs})
         pages = _method_pages(docs) if docs is not None and budget == "standard" else {}
-        first_run = folder / FIRST_RUN
-        shows_changes = docs is not None and budget == "standard" and first_run.exists()
+        # Of the budget "standard" there is a first run, and its rules are described.
+        has_rules, first_run = budget == "standard", folder / FIRST_RUN
+        shows_changes = has_rules and first_run.exists()
         if docs is not None:
             # All markers are checked before anything is written.
-            split_page(docs, "reproduction")
-            if shows_changes:
-                split_page(docs, "changes")
-            for page in pages.values():
-                split_page(page, "results")
+            markers = {"reproduction": True, "rules": has_rules, "changes": shows_changes}
+            for marker in (name for name, is_written in markers.items() if is_written):
+                split_page(docs, marker)
+            for path in pages.values():
+                split_page(path, "results")
         records, n_old = current_records(Store(records_file), chosen)
         if n_old:
             typer.echo(
@@ -71,15 +77,19 @@ def report(
                 err=True,
             )
         as_published = _as_published(folder, budget)
-        write_page(render_page(records, chosen, as_published=as_published), output)
+        earlier = Store(first_run).records() if shows_changes else []
+        page = render_page(records, chosen, as_published=as_published, first_run=earlier)
+        write_page(page, output)
         typer.echo(f"Report: {output}")
         if docs is not None:
             summary = summarise(records, chosen, as_published=as_published)
             write_block(docs, "reproduction", reproduction_markdown(summary))
+            if has_rules:
+                write_block(docs, "rules", rules_markdown())
             if shows_changes:
-                write_block(docs, "changes", changes_markdown(Store(first_run).records(), records))
-            for name, page in pages.items():
-                write_block(page, "results", method_results(summary, name))
+                write_block(docs, "changes", changes_markdown(earlier, records))
+            for name, path in pages.items():
+                write_block(path, "results", method_results(summary, name))
             typer.echo("Docs: " + ", ".join(map(str, [docs, *pages.values()])))
 
 

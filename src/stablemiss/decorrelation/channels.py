@@ -22,9 +22,9 @@ from stablemiss.checks import check_choice, check_integer, check_number
 from stablemiss.decorrelation.features import RandomFeatures
 from stablemiss.seeding import Rng, check_rng
 
-# PAPER: a `Memory` of kind "blend" averages this many first batches equally, before it uses `alpha`.
+# AUTHORS' CODE: a `Memory` of kind "blend" averages this many first batches equally, before it uses `alpha`.
 N_AVERAGED_BATCHES = 10
-# PAPER: of the steps on the weights.
+# AUTHORS' CODE: of the steps on the weights.
 MOMENTUM = 0.9
 
 
@@ -280,7 +280,7 @@ class BatchDecorrelator:
         logits, velocity = torch.ones_like(log_weight), torch.zeros_like(log_weight)
         n, n_first = len(logits), self.n_steps - self.n_steps // 2
         for step in range(self.n_steps):
-            # PAPER: a tenth of the learning rate in the second half, which starts without momentum.
+            # AUTHORS' CODE: a tenth of the learning rate in the second half, which starts without momentum.
             learning_rate = self.learning_rate * (1.0 if step < n_first else 0.1)
             momentum = 0.0 if step == n_first else MOMENTUM
             # PAPER: λ_p divides the dependence; its random features are new in each step.

@@ -22,7 +22,7 @@ from stablemiss.datasets import Graph
 from stablemiss.estimators import MissingRegressor, OutOfRangeWarning
 from stablemiss.estimators.missing import method_with_params
 from stablemiss.evaluation import fit_and_score
-from stablemiss.experiments.budgets import LABELS
+from stablemiss.experiments.budgets import LABELS, PAPER_SPACE
 from stablemiss.experiments.problem import Problem
 from stablemiss.experiments.runs import Run
 from stablemiss.experiments.tables import OPTIMAL
@@ -130,7 +130,8 @@ def _model(run: Run, method: Any, problem: Problem) -> tuple[Any, dict[str, Any]
         # The shift is intended, so a warning about it is redundant.
         on_unseen_missing="ignore",
     )
-    space = {} if run.is_array else searched_space(run.label, method.space, run.is_real)
+    whole_space = PAPER_SPACE.get(method.name, method.space)
+    space = {} if run.is_array else searched_space(run.label, whole_space, run.is_real)
     if run.budget.n_trials and space:
         # optuna is an optional dependency.
         from stablemiss.tuning import tune
@@ -181,7 +182,9 @@ def searched_space(label: str, space: Space, is_real: bool) -> Space:
     has_strength = "gamma" not in defining and defining.get("decorrelate") != "none"
     searched: Space = {}
     for key, choice in space.items():
-        if key in defining or (key == "strength" and not has_strength):
+        # A linear g has no hidden layers.
+        is_without_effect = (key == "strength" and not has_strength) or (key == "g_hidden" and not is_real)
+        if key in defining or is_without_effect:
             continue
         if key == LINEAR_OR_NOT.get(name) and isinstance(choice, Choice):
             values = [value for value in choice.values if value != LINEAR_VALUES[key]]

@@ -10,7 +10,7 @@ Li and Marlin, *Learning from irregularly-sampled time series: a missing data pe
 The target is one more column. A prediction hides it and averages its decoded value G(E(·)) over draws of the
 code.
 
-Deviations: a larger learning rate, 1e-3; plain layers, which also read the mask; the target is hidden from
+Deviations: a larger learning rate, 3e-3; plain layers, which also read the mask; the target is hidden from
 the encoder in half of the rows; the target has as much weight as all columns together; λ is constant; early
 stopping on validation rows. Each is explained at its DEVIATION comment.
 """

@@ -34,7 +34,8 @@ DECORRELATION_TERMS: dict[str, tuple[str, ...]] = {
     "inter": ("xm",),
     "full": ("xx", "mm", "xm"),
 }
-# Of weights that differ by less than this on average (their mean is one), a search uses only the first.
+# DEVIATION: of weights that differ by less than this on average (their mean is one), a search trains only one
+# network, with the first of them, because networks trained with nearly the same weights are nearly the same.
 MIN_WEIGHT_DIFFERENCE = 0.005
 # Maximum number of rows per step of the row weights; larger tables use batches of this size.
 MAX_BATCH_SIZE = 32768
@@ -210,7 +211,6 @@ class StableMiss(HypernetworkMethod):
                 groups=train.groups,
                 progress=progress,
             )
-            # A network trained with nearly the same weights would be nearly the same.
             if all(_difference(weighting, kept) >= MIN_WEIGHT_DIFFERENCE for kept in weightings):
                 weightings.append(weighting)
         return weightings

@@ -218,7 +218,7 @@ class StableNet(Method):
     predictor_class: ClassVar[type[Predictor]] = StableNetPredictor
     space: ClassVar[Space] = {
         "hidden": Choice((), (128,), (512,), (128, 128), (512, 512), (128, 128, 128)),
-        "lambda_p": Choice(None, 2.0, 5.0, 10.0, 30.0, 70.0, 300.0),
+        "lambda_p": Choice(None, 0.1, 0.5, 2.0, 5.0, 10.0, 30.0, 70.0, 300.0),
         "learning_rate": Range(3e-4, 3e-2, log=True),
         "weight_decay": Range(1e-4, 1.0, log=True),
     }
@@ -331,7 +331,7 @@ class StableNet(Method):
 
     def _lambda_p(self, d: int) -> float:
         """λ_p for d features."""
-        # PAPER: 70 for 512 features.
+        # AUTHORS' CODE: 70 for 512 features.
         # DEVIATION: scaled by the number of pairs, because the dependence is a sum over pairs; with 50
         # columns and λ_p = 70 the weights stay equal. At least 2, because with a smaller value the inner
         # steps overshoot.

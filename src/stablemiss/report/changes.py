@@ -16,7 +16,8 @@ FIRST_RUN = "first_run.jsonl"
 # rows and masks are the same. All networks now wait equally long for an improvement, and all methods validate
 # on the same rows.
 CHANGES = {
-    "stablemiss": "the paper's weights instead of ours; batches of 64; patience 8 instead of 4; wider g",
+    "stablemiss": "the paper's weights instead of ours; batches of 64; patience 8 instead of 4; wider g on "
+    "the real table",
     "stablemiss_unweighted": "batches of 64; patience 8 instead of 4; wider g on the real table",
     "neumiss": "patience 8 instead of 6; two layers of 256 units on the real table",
     "partial_vae": "learning rate 3e-3 instead of 1e-3; patience 8 instead of 6",
@@ -24,9 +25,12 @@ CHANGES = {
     "p_bigan": "40 instead of 25 latent variables; learning rate 3e-3; two critic steps on the real table",
     "dwr": "penalty 10 instead of 1; not trained on validation rows",
     "srdo": "probabilities clipped at 0.3 instead of 0.1; not trained on validation rows",
-    "stablenet": "λ_p scaled by the number of pairs; learning rate 1e-3; patience 8; wider on the real table",
+    "stablenet": "λ_p scaled by the number of pairs, at least 2; patience 8; learning rate 1e-3 on synthetic "
+    "tables; wider and with a memory of 512 rows on the real table",
     "ols": "not trained on validation rows",
     "em_mixture": "not trained on validation rows",
+    "boosting": "the same validation rows as the other methods",
+    "boosting_masked_copies": "the same validation rows as the other methods",
     "anymask": "outputs of its members are clipped",
 }
 

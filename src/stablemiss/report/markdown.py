@@ -9,6 +9,7 @@ from pathlib import Path
 from stablemiss.experiments.array_comparison import ArrayComparison
 from stablemiss.experiments.comparison import Cell, Comparison, Pair, Published
 from stablemiss.report.claims import RULES, Lead
+from stablemiss.report.rules import RULES_OF_COMPARISON
 from stablemiss.report.summary import Summary
 from stablemiss.report.text import (
     LONG_TRAINING,
@@ -87,6 +88,11 @@ def split_page(path: str | Path, name: str) -> tuple[str, str, str]:
     before, rest = page.split(begin)
     block, after = rest.split(end)
     return before + begin, block.strip("\n"), end + after
+
+
+def rules_markdown() -> str:
+    """The rules of the comparison."""
+    return markdown_table(["", "rule"], [[name, _escape(rule)] for name, rule in RULES_OF_COMPARISON.items()])
 
 
 def reproduction_markdown(summary: Summary) -> str:

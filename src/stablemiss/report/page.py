@@ -10,10 +10,12 @@ from stablemiss.experiments.patterns import draw_patterns
 from stablemiss.experiments.tables import TABLES, PaperTable
 from stablemiss.pages import make_environment
 from stablemiss.report import text
+from stablemiss.report.changes import CHANGES, measure_changes
 from stablemiss.report.claims import RULES
 from stablemiss.report.long_training import LongTraining
 from stablemiss.report.pictures import array_pictures
 from stablemiss.report.plots import gap_limits, gap_plot, mask_plot
+from stablemiss.report.rules import RULES_OF_COMPARISON
 from stablemiss.report.summary import Summary, summarise
 from stablemiss.report.verdict import verdict
 from stablemiss.results import Record
@@ -25,6 +27,7 @@ def render_page(
     demo: PaperTable | None = None,
     *,
     as_published: Iterable[Record] = (),
+    first_run: Iterable[Record] = (),
 ) -> str:
     """A page with the verdict, claims, every table beside the paper's numbers, figures, times and settings.
 
@@ -38,6 +41,8 @@ def render_page(
         Table of the demo. The page then shows only this table, and contains its records as a download.
     as_published : iterable of Record, default=()
         Records of the budget "as_published", shown beside those of `budget`.
+    first_run : iterable of Record, default=()
+        Records of the first run; the page shows what changed since.
     """
     environment = make_environment("stablemiss.report")
     environment.filters.update(
@@ -60,6 +65,9 @@ def render_page(
         demo=demo,
         verdict="" if demo else verdict(summary),
         rules=RULES,
+        comparison_rules=RULES_OF_COMPARISON if budget.name == "standard" else {},
+        changes=measure_changes(first_run, records),
+        change_texts=CHANGES,
         methods=_methods(summary),
         pictures={one.table.name: array_pictures(one.table, records, budget) for one in summary.arrays},
         plots={comparison.table.name: gap_plot(comparison) for comparison in plotted},

@@ -200,13 +200,13 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
     for record in records:
         # A run that failed has no numbers of rows.
         if record.n_rows is not None:
-            size = f"{record.n_rows:,} training rows of {record.n_features} columns"
+            size = f"{record.n_rows:,} rows of {record.n_features} columns for training and validation"
             data = f"{record.dataset}: {size}, {record.n_test_rows:,} test rows"
             instances.setdefault(data, set()).add(record.instance)
     minutes = sum(record.seconds or 0.0 for record in records) / 60
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
     slow = [one for one in records if (one.fit_seconds or one.seconds or 0.0) > budget.seconds]
-    names = ", ".join(sorted({title_of(one.label) for one in slow}))
+    slow_methods = ", ".join(sorted({title_of(one.label) for one in slow}))
     yield "Budget", budget.name
     yield (
         "Data",
@@ -215,13 +215,15 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
     yield "Missing levels", ", ".join(map(percent, budget.levels or LEVELS))
     if budget.levels_if_trained_per_column is not None:
         levels = ", ".join(map(percent, budget.levels_if_trained_per_column))
-        names = ", ".join(table_title(one.name) for one in TABLES.values() if one.trains_for_each_column)
-        yield f"Missing levels of {names}", levels
+        tables = ", ".join(table_title(one.name) for one in TABLES.values() if one.trains_for_each_column)
+        yield f"Missing levels of {tables}", levels
     yield "Trials of a search before each fit", str(budget.n_trials)
     yield "Fits", f"{len(records):,}; {duration}"
-    n_slow = f"{len(slow)} of {len(records)} ({names})" if slow else "none"
+    n_slow = f"{len(slow)} of {len(records)} ({slow_methods})" if slow else "none"
     yield f"Fits that took longer than {budget.seconds:,.0f} s", n_slow
     yield "Versions", ", ".join(sorted({f"{k} {v}" for one in records for k, v in one.versions.items()}))
+    # Several versions, because a run is continued after changes that do not concern its records. Records of
+    # methods whose settings changed are computed again.
     yield "Digests of the source code", ", ".join(sorted({one.source or "unknown" for one in records}))
     yield "Last record", max(one.finished for one in records)
 
