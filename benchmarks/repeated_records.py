@@ -1,7 +1,7 @@
 """Do records of the reproduction that were made by older versions of the code still hold?
 
-For each method, the oldest record at budget "standard" of a synthetic table is repeated with the present code,
-and the RMSE of all its tests is compared with the stored one.
+For each method, the oldest record at budget "standard" of a synthetic table is repeated with the present
+code, and the RMSE of all its tests is compared with the stored one.
 
     python benchmarks/repeated_records.py [--methods …] [--only-print]
 """

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
-from stablemiss.missingness import MaskAugmentation
+from stablemiss.missingness import GivenMasks, MaskAugmentation
 from stablemiss.seeding import to_rng
 
 
@@ -58,3 +58,21 @@ def test_informative_columns_that_are_never_missing_are_replaced_by_others():
     assert keep[:, :3].all()
     # A rate u ~ U(0, 1) for most, ⌈2.4 u⌉ of the three where informative ones are hidden preferentially.
     assert 0.36 < 1 - keep[:, 3:].mean() < 0.48
+
+
+@pytest.mark.parametrize("n", [0, 3, 10])
+def test_given_masks_are_drawn_equally_often(n):
+    mask = np.array([[True, False, True], [False, False, False]])
+    drawn = GivenMasks(mask).draw(n, to_rng(0))
+    counts = [(drawn == one).all(axis=1).sum() for one in mask]
+    assert sum(counts) == n
+    assert counts[0] - counts[1] in (0, 1)
+    assert GivenMasks(np.repeat(mask, 5, axis=0)).n_distinct == 2
+
+
+def test_copies_under_given_masks_contain_no_unchanged_row():
+    data = MaskedData.of(np.ones((20, 3)), np.ones((20, 3)), np.zeros((20, 1)))
+    copies = GivenMasks(np.array([[True, False, True]])).copies(data, 1, to_rng(0))
+    assert len(copies) == 40
+    assert not copies.mask[:, 1].any()
+    assert copies.mask[:, [0, 2]].all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from stablemiss.data import MaskedData
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.em_mixture import EMMixture, EMMixturePredictor
-from stablemiss.missingness import MaskAugmentation
+from stablemiss.missingness import MaskSource
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
@@ -39,14 +40,14 @@ class FitData:
     train, valid : MaskedData
         Training and validation rows; `valid` may be empty.
     task : Task
-    augmentation : MaskAugmentation
+    augmentation : MaskSource
         Hides further values during training.
     """
 
     train: MaskedData
     valid: MaskedData
     task: Task
-    augmentation: MaskAugmentation
+    augmentation: MaskSource
 
     @property
     def held_out(self) -> MaskedData:
@@ -101,7 +102,8 @@ def fit_members(
             members[MIXTURE] = mixture
         if isinstance(method := methods.get(BOOSTING), Boosting):
             copies = _boosting_data(data, plan.masked_copies, rngs[BOOSTING])
-            members |= _fit_boosting(method, mixture, copies, rngs[BOOSTING], steps, background)
+            n_threads = background.n_free_threads
+            members |= fit_boosting(method, mixture, copies, rngs[BOOSTING], steps.report, n_threads)
             del copies  # much larger than the rows themselves
         return members | background.result(steps.progress)
 
@@ -115,36 +117,45 @@ def _fit_mixture(
         return method.fit(data.train.rows(subset), data.valid, data.task, rng, steps.report(MIXTURE))
 
 
-def _fit_boosting(
+def fit_boosting(
     method: Boosting,
     mixture: EMMixturePredictor | None,
     data: FitData,
     rng: Rng,
-    steps: Steps,
-    background: BackgroundTask,
+    report: Callable[[str], Progress],
+    n_threads: int | None = None,
 ) -> dict[str, Predictor]:
-    """Plain boosting and, for numeric targets with a mixture, residual boosting."""
+    """Plain boosting and, for numeric targets with a mixture, residual boosting.
+
+    Parameters
+    ----------
+    method : Boosting
+    mixture : EMMixturePredictor or None
+    data : FitData
+        Rows together with their masked copies.
+    rng : numpy Generator
+    report : callable
+        From the name of a member to its progress.
+    n_threads : int, default=None
+        As in `Boosting.fit`.
+    """
     rows = data.train, data.valid, data.task
-    members: dict[str, Predictor] = {
-        BOOSTING: method.fit(*rows, rng, steps.report(BOOSTING), n_threads=background.n_free_threads)
-    }
+    members: dict[str, Predictor] = {BOOSTING: method.fit(*rows, rng, report(BOOSTING), n_threads=n_threads)}
     if mixture is not None and not isinstance(data.task, Classification):
-        residual, report = ResidualBoosting(method, mixture), steps.report(RESIDUAL_BOOSTING)
-        members[RESIDUAL_BOOSTING] = residual.fit(*rows, rng, report, n_threads=background.n_free_threads)
+        residual, progress = ResidualBoosting(method, mixture), report(RESIDUAL_BOOSTING)
+        members[RESIDUAL_BOOSTING] = residual.fit(*rows, rng, progress, n_threads=n_threads)
     return members
 
 
 def _boosting_data(data: FitData, n_copies: int, rng: Rng) -> FitData:
     """The data of boosting: training and early-stopping rows together with masked copies of them."""
     train, valid = (
-        _with_masked_copies(rows, data.augmentation, n_copies, rng) for rows in (data.train, data.held_out)
+        with_masked_copies(rows, data.augmentation, n_copies, rng) for rows in (data.train, data.held_out)
     )
     return replace(data, train=train, valid=valid)
 
 
-def _with_masked_copies(
-    data: MaskedData, augmentation: MaskAugmentation, n_copies: int, rng: Rng
-) -> MaskedData:
+def with_masked_copies(data: MaskedData, augmentation: MaskSource, n_copies: int, rng: Rng) -> MaskedData:
     """The rows followed by masked copies; if the table is too long for that, a single masked copy alone."""
     n_copies = min(
         n_copies, MAX_COPIED_ROWS // max(1, len(data)), MAX_COPIED_CELLS // max(1, data.values.size) - 1

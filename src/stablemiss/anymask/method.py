@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from stablemiss.anymask.adapting import fit_adapted_members, names_of_adapted_members, original_members
 from stablemiss.anymask.calibration import ConformalCalibrator
 from stablemiss.anymask.expected_error import ErrorModel
 from stablemiss.anymask.importance import feature_importance
@@ -38,7 +39,7 @@ from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.constant import Constant
 from stablemiss.methods.em_mixture import EMMixture, EMMixturePredictor
-from stablemiss.missingness import MaskAugmentation
+from stablemiss.missingness import GivenMasks, MaskAugmentation
 from stablemiss.mixture import Uncertainty
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -274,15 +275,44 @@ class AnyMask(Method):
         augmentation = MaskAugmentation.of(
             train.groups, feature_importance(train, task, rng), self._may_vanish(train)
         )
-        # In very long tables a subset of the validation rows is enough.
-        max_rows = MAX_CALIBRATION_ROWS // (1 + CALIBRATION_COPIES)
-        valid = valid.rows(np.sort(rng.permutation(len(valid))[:max_rows]))
+        valid = _calibration_subset(valid, rng)
         data = FitData(train, valid, task, augmentation)
         # A constant member allows stacking to shrink overconfident predictions towards the mean.
         members: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
         steps = Steps([*names_of_members(methods, task), STACKING], progress)
         members |= fit_members(methods, plan, data, rng, steps)
         return _stack_and_calibrate(members, data, rng, steps.report(STACKING))
+
+    def adapt(
+        self,
+        predictor: AnyMaskPredictor,
+        new_masks: Bools,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        rng: Rng,
+        progress: Progress,
+    ) -> AnyMaskPredictor:
+        """A predictor for rows with the masks of new rows; the given one is not changed.
+
+        Parameters
+        ----------
+        predictor : AnyMaskPredictor
+            Fitted by this method to `train` and `valid`.
+        new_masks : (n_new, d) bool
+            Masks of the new rows, True = observed; at least one row.
+        train, valid, task, rng, progress
+            As in `fit`, with the same rows.
+        """
+        masks = GivenMasks(new_masks)
+        data = FitData(train, _calibration_subset(valid, rng), task, masks)
+        members = original_members(predictor.members)
+        methods = make_plan(self.budget).select(self.members, train.n_columns)
+        steps = Steps([*names_of_adapted_members(members, methods, task), STACKING], progress)
+        adapted = fit_adapted_members(members, methods, data, masks, rng, steps)
+        # Stacking needs the constant, and as the first member.
+        constant: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
+        return _stack_and_calibrate(constant | members | adapted, data, rng, steps.report(STACKING))
 
     def _may_vanish(self, data: MaskedData) -> Bools:
         """Which columns of the user's table mask augmentation may hide, (n_groups,)."""
@@ -313,6 +343,12 @@ class AnyMask(Method):
                 "rows. Remove it from never_missing, or list the columns that may go missing in may_vanish."
             )
         return ~is_never_missing
+
+
+def _calibration_subset(valid: MaskedData, rng: Rng) -> MaskedData:
+    """The validation rows; in very long tables a random subset, which is enough."""
+    max_rows = MAX_CALIBRATION_ROWS // (1 + CALIBRATION_COPIES)
+    return valid.rows(np.sort(rng.permutation(len(valid))[:max_rows]))
 
 
 def _stack_and_calibrate(

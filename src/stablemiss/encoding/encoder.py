@@ -391,8 +391,8 @@ class TableEncoder:
             self.column_report.append(summary)
             mistakes += [(self._message_label(j), remark) for remark in summary.remarks[:n_mistakes]]
         if mistakes:
-            # Level 4 is the user's call: 1 is this method, 2 `fit_transform`, 3 `fit` of the estimator.
-            warnings.warn(describe_mistakes(mistakes), SuspiciousDataWarning, stacklevel=4)
+            # Level 5 is the user's call: 1 is this method, 2 `fit_transform`, 3 `encode_rows`, 4 `fit`.
+            warnings.warn(describe_mistakes(mistakes), SuspiciousDataWarning, stacklevel=5)
 
     def _set_groups(self, groups: NDArray[np.int64]) -> None:
         """Set `groups`, and the positions of the encoded columns of each input column."""

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin, clone
 
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
-from stablemiss.checks import shown, to_list
-from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing
+from stablemiss.checks import check_bool, shown, to_list
+from stablemiss.data import MaskedData
+from stablemiss.encoding import SuspiciousDataWarning, make_encoder, read_rows
+from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, encode_rows
+from stablemiss.estimators.rows import read_labels, read_numbers, read_weight
+from stablemiss.estimators.training_rows import TrainingRows, digest_of
 from stablemiss.estimators.uncertainty import PredictionIntervals, PredictionSets
-from stablemiss.estimators.validation import ValidationSplit
+from stablemiss.estimators.validation import ValidationSplit, validation_scores
 from stablemiss.methods import Method
+from stablemiss.missingness import GivenMasks
+from stablemiss.progress import NullProgress, ProgressBar
+from stablemiss.seeding import Rng, to_rng
 
 # A column is given by its name or by its position.
 Column = str | int | np.integer
@@ -23,6 +32,7 @@ class _AnyMaskEstimator(MissingEstimator):
     """Parameters and helpers shared by `AnyMaskRegressor` and `AnyMaskClassifier`."""
 
     predictor_: AnyMaskPredictor
+    training_rows_: TrainingRows | None
 
     def __init__(
         self,
@@ -39,6 +49,7 @@ class _AnyMaskEstimator(MissingEstimator):
         allow_missing_columns: bool = False,
         max_one_hot: int = 12,
         date_features: bool = True,
+        keep_training_rows: bool = False,
         verbose: bool = False,
     ):
         self.budget = budget
@@ -53,7 +64,131 @@ class _AnyMaskEstimator(MissingEstimator):
         self.allow_missing_columns = allow_missing_columns
         self.max_one_hot = max_one_hot
         self.date_features = date_features
+        self.keep_training_rows = keep_training_rows
         self.verbose = verbose
+
+    def adapt(self, X_new: Any, X_train: Any = None, y_train: Any = None, sample_weight: Any = None) -> Self:
+        """A model for the missingness of new rows, without their targets; this one is not changed.
+
+        The masks of the new rows are laid over the labelled training rows. Trees are fitted once more under
+        these masks, the network is trained further, and all members are combined and calibrated again on
+        validation rows under these masks. This takes seconds. Use it when `stablemiss.diagnose` reports that
+        the missingness has changed and will stay so; under other masks the adapted model may be less
+        accurate than the original.
+
+        Parameters
+        ----------
+        X_new : table (n_new, n_features)
+            New rows, as in `predict`. Only their missing values matter. A few hundred rows describe how often
+            each combination of columns is missing; a single row describes one combination.
+        X_train, y_train : default=None
+            The rows and targets that were passed to `fit`, in the same order. Not needed if the model was
+            fitted with ``keep_training_rows=True``.
+        sample_weight : (n,), default=None
+            The weights that were passed to `fit`, if any.
+
+        Returns
+        -------
+        An estimator of the same class. Its `validation_scores_`, `validation_loss_`, intervals or sets, and
+        `explain_missing` refer to the new masks. It can be saved, and adapted again.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import AnyMaskRegressor
+        >>> X = np.random.default_rng(0).normal(size=(200, 3))
+        >>> y = X.sum(axis=1)
+        >>> model = AnyMaskRegressor(budget="fast", random_state=0).fit(X, y)
+        >>> adapted = model.adapt([[0.5, None, 1.0]], X, y)  # the second column has died
+        >>> adapted.predict([[0.5, None, 1.0]]).shape
+        (1,)
+        """
+        new = self._encode(X_new)
+        rng = to_rng(self.random_state)
+        train, valid = self._labelled_rows(X_train, y_train, sample_weight, rng)
+        progress = ProgressBar() if self.verbose else NullProgress()
+        assert isinstance(self.method_, AnyMask)
+        try:
+            predictor = self.method_.adapt(self.predictor_, new.mask, train, valid, self.task_, rng, progress)
+        finally:
+            progress.finish()
+        adapted = clone(self)
+        adapted._set_fitted(self.method_, self.encoder_, self.task_, predictor)
+        adapted.training_rows_ = self.training_rows_
+        adapted.target_name_, adapted.read_options_ = self.target_name_, self.read_options_
+        if self.validation_scores_ is None:
+            adapted.validation_scores_ = None
+        else:
+            masks = GivenMasks(new.mask)
+            masked = [rows.keep_where(masks.draw(len(rows), rng)) for rows in (train, valid)]
+            adapted.validation_scores_ = validation_scores(predictor, masked[0], masked[1], self.task_)
+        return adapted
+
+    def _labelled_rows(self, X: Any, y: Any, sample_weight: Any, rng: Rng) -> tuple[MaskedData, MaskedData]:
+        """The encoded training and validation rows: those that were kept, or from the user's table."""
+        fitted = self.training_rows_
+        if X is None and y is None:
+            if fitted is not None and fitted.data is not None:
+                return fitted.data
+            raise ValueError(
+                "adapt needs the rows that the model was fitted to. Pass them as X_train and y_train, or fit "
+                "with keep_training_rows=True."
+            )
+        if X is None or y is None:
+            raise ValueError("X_train and y_train must be given together, as they were passed to fit.")
+        if fitted is None:
+            raise ValueError(
+                "The model was saved by an earlier version, which did not store which rows were held out. "
+                "Fit it again."
+            )
+        table = read_rows(X)
+        expected, names = len(fitted.is_train), getattr(table, "names", None)
+        if table.n_rows != expected or names != self.encoder_.names:
+            raise ValueError(
+                f"X_train must be the table that was passed to fit, with {expected} rows and the columns "
+                f"{shown(self.encoder_.names)}; got {table.n_rows} rows and the columns {shown(names)}."
+            )
+        is_classifier = isinstance(self, ClassifierMixin)
+        target = read_labels(y, expected) if is_classifier else read_numbers(y, expected)
+        weight = read_weight(sample_weight, expected)
+        used = np.flatnonzero(fitted.is_train | fitted.is_valid)
+        train, valid = (np.flatnonzero(is_kind[used]) for is_kind in (fitted.is_train, fitted.is_valid))
+        encoder = make_encoder(table, self.max_one_hot, self.date_features)
+        with warnings.catch_warnings():
+            # `fit` has warned of these already.
+            warnings.simplefilter("ignore", SuspiciousDataWarning)
+            rows = encode_rows(
+                encoder, table.rows(used), target[used], weight[used], train, valid, self.task_, rng
+            )
+        if digest_of(*rows) != fitted.digest:
+            raise ValueError(
+                "y_train differs from the targets that were passed to fit. Pass the same rows in the same "
+                "order, or fit a new model to other rows."
+            )
+        return rows
+
+    def _remember_rows(
+        self,
+        n_rows: int,
+        train: NDArray[np.int64],
+        valid: NDArray[np.int64],
+        data: tuple[MaskedData, MaskedData],
+    ) -> None:
+        self.training_rows_ = TrainingRows.of(n_rows, train, valid, data, self.keep_training_rows)
+
+    def _further_state(self) -> dict[str, Any]:
+        rows = self.training_rows_
+        return {"training_rows": None if rows is None else rows.state()}
+
+    def _set_further_state(self, tree: dict[str, Any]) -> None:
+        # Files of earlier versions do not have it.
+        state = tree.get("training_rows")
+        groups = self.encoder_.groups
+        self.training_rows_ = None if state is None else TrainingRows.from_state(state, groups, self.task_)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_bool(self, "keep_training_rows")
 
     def _make_method(self, columns: Sequence[str] | None) -> Method:
         return AnyMask(
@@ -111,8 +246,12 @@ class AnyMaskRegressor(RegressorMixin, PredictionIntervals, _AnyMaskEstimator):
     date_features : bool, default=True
         True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
         text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
+    keep_training_rows : bool, default=False
+        True keeps the training rows and their targets in the model, also in the file that `save` writes, so
+        that `adapt` needs new rows only. The file grows by about nine bytes per encoded cell, and whoever has
+        it has the data.
     verbose : bool, default=False
-        Show a progress bar during `fit`.
+        Show a progress bar during `fit` and `adapt`.
 
     Attributes
     ----------
@@ -200,8 +339,12 @@ class AnyMaskClassifier(ClassifierMixin, PredictionSets, _AnyMaskEstimator):
     date_features : bool, default=True
         True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
         text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
+    keep_training_rows : bool, default=False
+        True keeps the training rows and their targets in the model, also in the file that `save` writes, so
+        that `adapt` needs new rows only. The file grows by about nine bytes per encoded cell, and whoever has
+        it has the data.
     verbose : bool, default=False
-        Show a progress bar during `fit`.
+        Show a progress bar during `fit` and `adapt`.
 
     Attributes
     ----------

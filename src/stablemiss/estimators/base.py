@@ -24,6 +24,7 @@ from stablemiss.encoding import (
     Encoded,
     Encoder,
     OnOutOfRange,
+    Table,
     encoder_from_state,
     is_array,
     make_encoder,
@@ -57,7 +58,7 @@ from stablemiss.estimators.validation import (
 )
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
-from stablemiss.seeding import to_rng
+from stablemiss.seeding import Rng, to_rng
 from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
@@ -132,7 +133,8 @@ class MissingEstimator(BaseEstimator, ABC):
         rng = to_rng(self.random_state)
         table = read_rows(X)
         method = self._make_method(table.labels)
-        weight = read_weight(sample_weight, table.n_rows)
+        n_rows = table.n_rows
+        weight = read_weight(sample_weight, n_rows)
         group = read_row_labels(groups, table.n_rows, "groups")
         times = read_row_labels(time, table.n_rows, "time")
         is_classifier = isinstance(self, ClassifierMixin)
@@ -184,29 +186,18 @@ class MissingEstimator(BaseEstimator, ABC):
         method.check_shapes(row_shape(table), task.output_shape)
         if not method.trains_on_validation:
             warn_if_few(len(valid), len(used))
-        encoded_target = task.encode(target)
-        if not is_classifier:
-            np.clip(encoded_target, -MAX_DEVIATION, MAX_DEVIATION, out=encoded_target)
         encoder = make_encoder(table, self.max_one_hot, self.date_features)
-        values, mask = encoder.fit_transform(table, train, encoded_target, task, rng)
-        data = MaskedData.of(
-            values,
-            mask,
-            encoded_target,
-            weight,
-            encoder.groups,
-            ~np.isnan(encoded_target) if np.isnan(encoded_target).any() else None,
-            table.shape if isinstance(table, ArrayRows) else None,
-        )
-        train_data, valid_data = data.rows(train), data.rows(valid)
-        # Free memory: during the fit only the training and validation rows are needed.
-        del table, values, mask, data
+        train_data, valid_data = encode_rows(encoder, table, target, weight, train, valid, task, rng)
+        # Free memory: during the fit only the encoded rows are needed.
+        del table
         progress = ProgressBar() if self.verbose else NullProgress()
         try:
             predictor = method.fit(train_data, valid_data, task, rng, progress)
         finally:
             progress.finish()
         self._set_fitted(method, encoder, task, predictor)
+        positions = rows[used]
+        self._remember_rows(n_rows, positions[train], positions[valid], (train_data, valid_data))
         self.target_name_, self.read_options_ = target_name(y), None
         # If every row is the only one of its class, all rows are both training and validation rows.
         is_held_out = not method.trains_on_validation and not np.array_equal(train, valid)
@@ -214,6 +205,15 @@ class MissingEstimator(BaseEstimator, ABC):
             validation_scores(predictor, train_data, valid_data, task) if is_held_out else None
         )
         return self
+
+    def _remember_rows(
+        self,
+        n_rows: int,
+        train: NDArray[np.int64],
+        valid: NDArray[np.int64],
+        data: tuple[MaskedData, MaskedData],
+    ) -> None:
+        """Called by `fit` with the positions of the training and validation rows, and their encoding."""
 
     def predict(self, X: Any) -> NDArray:
         """Predict the target of each row.
@@ -275,8 +275,16 @@ class MissingEstimator(BaseEstimator, ABC):
             "target_name": self.target_name_,
             "read_options": self.read_options_,
             "validation_scores": self.validation_scores_,
+            **self._further_state(),
         }
         write_tree(Path(path), tree)
+
+    def _further_state(self) -> dict[str, Any]:
+        """What a subclass stores in addition; see `_set_further_state`."""
+        return {}
+
+    def _set_further_state(self, tree: dict[str, Any]) -> None:
+        """Read what `_further_state` returned from a file, which may be of an earlier version."""
 
     @classmethod
     def _from_tree(cls, tree: dict[str, Any]) -> Self:
@@ -309,6 +317,7 @@ class MissingEstimator(BaseEstimator, ABC):
         # Files of earlier versions do not have it.
         estimator.read_options_ = tree.get("read_options")
         _check_read_options(estimator.read_options_)
+        estimator._set_further_state(tree)
         return estimator
 
     def _set_fitted(self, method: Method, encoder: Encoder, task: Task, predictor: Predictor) -> None:
@@ -413,6 +422,50 @@ class MissingEstimator(BaseEstimator, ABC):
         tags.input_tags.string = True
         tags.target_tags.multi_output = isinstance(self, RegressorMixin)
         return tags
+
+
+def encode_rows(
+    encoder: Encoder,
+    table: Table | ArrayRows,
+    target: NDArray,
+    weight: Floats,
+    train: NDArray[np.int64],
+    valid: NDArray[np.int64],
+    task: Task,
+    rng: Rng,
+) -> tuple[MaskedData, MaskedData]:
+    """Fit an encoder, and encode training and validation rows.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        Not fitted yet.
+    table : Table or ArrayRows
+        All rows.
+    target : (n, …)
+        Their targets, in the user's units.
+    weight : (n,)
+    train, valid : (n_train,) and (n_valid,) int
+        Positions of the training and validation rows.
+    task : Task
+        Encodes the targets.
+    rng : numpy Generator
+        Draws the folds in which targets encode categories.
+    """
+    encoded_target = task.encode(target)
+    if not isinstance(task, Classification):
+        np.clip(encoded_target, -MAX_DEVIATION, MAX_DEVIATION, out=encoded_target)
+    values, mask = encoder.fit_transform(table, train, encoded_target, task, rng)
+    data = MaskedData.of(
+        values,
+        mask,
+        encoded_target,
+        weight,
+        encoder.groups,
+        ~np.isnan(encoded_target) if np.isnan(encoded_target).any() else None,
+        table.shape if isinstance(table, ArrayRows) else None,
+    )
+    return data.rows(train), data.rows(valid)
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,7 @@ from stablemiss.base.network import NetworkPredictor
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_integer, check_number
 from stablemiss.data import Floats, MaskedData
-from stablemiss.missingness import MaskAugmentation
+from stablemiss.missingness import MaskAugmentation, MaskSource
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
@@ -148,6 +148,7 @@ class ColumnNetwork(nn.Module):
 class ColumnNetPredictor(NetworkPredictor):
     """A trained `ColumnNetwork` and its training history."""
 
+    network: ColumnNetwork
     network_class = ColumnNetwork
 
     @classmethod
@@ -251,7 +252,8 @@ class ColumnNet(Method):
         task: Task,
         rng: Rng,
         progress: Progress,
-        augmentation: MaskAugmentation | None = None,
+        augmentation: MaskSource | None = None,
+        start: ColumnNetwork | None = None,
     ) -> ColumnNetPredictor:
         """Fit to `train`; see `Method.fit`.
 
@@ -259,15 +261,17 @@ class ColumnNet(Method):
         ----------
         train, valid, task, rng, progress
             As in `Method.fit`.
-        augmentation : MaskAugmentation, default=None
+        augmentation : MaskSource, default=None
             Hides further values during training. None hides all columns with the same probability.
+        start : ColumnNetwork, default=None
+            A network in single precision that is trained further, in place of a new one.
         """
         check_integer(self, width=(1, MAX_WIDTH), depth=(1, MAX_LAYERS))
         check_integer(self, n_pieces=1, steps=1, batch_size=1)
         check_number(self, fill="[0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, inf)")
         augmentation = augmentation or MaskAugmentation.of(train.groups)
         device = to_device(self.device)
-        network = self._make_network(train, task, rng).to(device)
+        network = (start or self._make_network(train, task, rng)).to(device)
 
         def row_loss(rows: Rows) -> Tensor:
             return task.row_loss(network(rows.values, rows.mask), rows.target)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from stablemiss.missingness.augmentation import MaskAugmentation
+from stablemiss.missingness.augmentation import GivenMasks, MaskAugmentation, MaskSource
 from stablemiss.missingness.mar import MAR
 from stablemiss.missingness.mcar import MCARIndependent, MCARWindow
 from stablemiss.missingness.mechanism import LEVELS, Mechanism
@@ -25,9 +25,11 @@ __all__ = [
     "MAR",
     "MECHANISMS",
     "MNAR",
+    "GivenMasks",
     "MCARIndependent",
     "MCARWindow",
     "MaskAugmentation",
+    "MaskSource",
     "Mechanism",
     "Only",
     "Outage",

@@ -1,8 +1,13 @@
-"""Mask augmentation: hide observed values in training, so that a model sees masks the data do not contain."""
+"""Hide observed values in training, so that a model sees masks the data do not contain.
+
+`MaskAugmentation` draws masks of any kind; `GivenMasks` draws those of given rows, such as new rows.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +24,75 @@ PREFERENTIAL_SHARE = 0.35
 MAX_HIDDEN_FRACTION = 0.8
 
 
+class MaskSource(ABC):
+    """Random masks that hide further values of training rows."""
+
+    # Whether the first of the copies of a row is the row itself.
+    keeps_rows: ClassVar[bool]
+
+    @abstractmethod
+    def draw(self, n: int, rng: Rng) -> Bools:
+        """Draw masks (n, d) for n rows, True = stays observed."""
+
+    def copies(self, data: MaskedData, n_copies: int, rng: Rng) -> MaskedData:
+        """The rows, unchanged if `keeps_rows` and masked otherwise, followed by `n_copies` masked copies.
+
+        Parameters
+        ----------
+        data : MaskedData
+            The rows to copy.
+        n_copies : int
+            Number of copies, each with new masks. Time and memory grow in proportion.
+        rng : numpy Generator
+            Draws the masks.
+        """
+        first = data.mask if self.keeps_rows else data.mask & self.draw(len(data), rng)
+        new_masks = (data.mask & self.draw(len(data), rng) for _ in range(n_copies))
+        # All copies are built in one array, because they dominate the memory needed for training.
+        mask = np.stack([first, *new_masks])
+        weight = np.tile(data.weight, n_copies + 1)
+        return replace(
+            data,
+            values=zero_where_missing(data.values, mask).reshape(-1, data.n_columns),
+            mask=mask.reshape(-1, data.n_columns),
+            target=np.concatenate([data.target] * (n_copies + 1)),
+            weight=weight * (len(weight) / weight.sum()) if len(weight) else weight,
+            target_mask=None
+            if data.target_mask is None
+            else np.concatenate([data.target_mask] * (n_copies + 1)),
+        )
+
+
 @dataclass(frozen=True, eq=False)
-class MaskAugmentation:
+class GivenMasks(MaskSource):
+    """The masks of given rows, such as new rows without targets, each about equally often.
+
+    Attributes
+    ----------
+    mask : (n_given, d) bool
+        True = observed; at least one row.
+
+    Examples
+    --------
+    >>> masks = GivenMasks(np.array([[True, False], [True, True]]))
+    >>> masks.draw(4, np.random.default_rng(0)).sum(axis=0).tolist()
+    [4, 2]
+    """
+
+    keeps_rows: ClassVar[bool] = False
+    mask: Bools
+
+    @property
+    def n_distinct(self) -> int:
+        """Number of distinct masks."""
+        return len(np.unique(self.mask, axis=0))
+
+    def draw(self, n: int, rng: Rng) -> Bools:
+        return self.mask[rng.permutation(np.arange(n) % len(self.mask))]
+
+
+@dataclass(frozen=True, eq=False)
+class MaskAugmentation(MaskSource):
     """Random masks that hide further values, row by row.
 
     One row in five stays unchanged. For each other row a rate is drawn uniformly between 0 and 1. In about
@@ -47,6 +119,7 @@ class MaskAugmentation:
     (True, True, False)
     """
 
+    keeps_rows: ClassVar[bool] = True
     groups: NDArray[np.int64]
     importance: Floats
     may_vanish: Bools
@@ -81,7 +154,6 @@ class MaskAugmentation:
         return cls(group_index.astype(np.int64), importance, may_vanish)
 
     def draw(self, n: int, rng: Rng) -> Bools:
-        """Draw masks (n, d) for n rows, True = stays observed."""
         k = len(self.may_vanish)
         rate = rng.random((n, 1), dtype=np.float32)
         is_augmented = rng.random((n, 1), dtype=np.float32) < AUGMENTED_SHARE
@@ -97,30 +169,3 @@ class MaskAugmentation:
             hidden[rows] = rank < np.ceil(rate[rows] * MAX_HIDDEN_FRACTION * self.may_vanish.sum())
         hidden &= is_augmented & self.may_vanish
         return ~hidden[:, self.groups]
-
-    def copies(self, data: MaskedData, n_copies: int, rng: Rng) -> MaskedData:
-        """The unchanged rows, followed by `n_copies` masked copies of them.
-
-        Parameters
-        ----------
-        data : MaskedData
-            The rows to copy.
-        n_copies : int
-            Number of copies, each with new masks. Time and memory grow in proportion.
-        rng : numpy Generator
-            Draws the masks.
-        """
-        new_masks = (data.mask & self.draw(len(data), rng) for _ in range(n_copies))
-        # All copies are built in one array, because they dominate the memory needed for training.
-        mask = np.stack([data.mask, *new_masks])
-        weight = np.tile(data.weight, n_copies + 1)
-        return replace(
-            data,
-            values=zero_where_missing(data.values, mask).reshape(-1, data.n_columns),
-            mask=mask.reshape(-1, data.n_columns),
-            target=np.concatenate([data.target] * (n_copies + 1)),
-            weight=weight * (len(weight) / weight.sum()) if len(weight) else weight,
-            target_mask=None
-            if data.target_mask is None
-            else np.concatenate([data.target_mask] * (n_copies + 1)),
-        )
