@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from stablemiss import __version__
+from stablemiss.cli.adapt import adapt
 from stablemiss.cli.demo import demo
 from stablemiss.cli.diagnose import diagnose
 from stablemiss.cli.evaluate import evaluate
@@ -53,6 +54,7 @@ app.command(
 app.command(
     epilog="Example:  stablemiss diagnose before.csv now.csv --model houses.stablemiss --output shift.html"
 )(diagnose)
+app.command(epilog="Example:  stablemiss adapt houses.stablemiss new.csv --train houses.csv")(adapt)
 app.command(
     epilog="Example:  stablemiss stress houses.csv --target price --method anymask --method boosting"
 )(stress)

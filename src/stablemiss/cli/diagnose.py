@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -31,9 +31,6 @@ from stablemiss.writing import check_can_write
 
 if TYPE_CHECKING:
     import pyarrow
-    from numpy.typing import NDArray
-
-    from stablemiss.estimators.base import MissingEstimator
 
 
 def diagnose(
@@ -87,6 +84,7 @@ def diagnose(
         if model is not None:
             check_model_file(model, reference)
         from stablemiss import diagnose as diagnose_tables
+        from stablemiss.cli.new_rows import read_all_rows
         from stablemiss.pages import check_can_render
 
         if output is not None:
@@ -105,8 +103,8 @@ def diagnose(
                 raise ValueError(f"{model} predicts {name!r}, not {target!r}; leave --target out.")
             if name is None:
                 raise ValueError(f"{model} does not contain the name of its target; give it with --target.")
-            first, y = _read_rows(reference, options, estimator, name)
-            tables = first, _read_rows(current, options, estimator, None)[0]
+            first, y = read_all_rows(reference, options, estimator, name)
+            tables = first, read_all_rows(current, options, estimator, None)[0]
         result = diagnose_tables(*tables, estimator, y, alpha=alpha, min_change=min_change, random_state=seed)
         if output is not None:
             result.save_html(output)
@@ -141,33 +139,3 @@ def _read_tables(
         column = to_training_types(table.select([name]), kinds, rules, Remarks()).column(0)
         second = second.set_column(names.index(name), name, column)
     return first, second
-
-
-def _read_rows(
-    path: Path, options: ReadOptions, estimator: MissingEstimator, target: str | None
-) -> tuple[pyarrow.Table, NDArray[Any] | None]:
-    """The columns that a model uses, and the targets of the rows if `target` is given.
-
-    Targets that are missing, or of unknown classes, are None or NaN.
-    """
-    import numpy as np
-    import pyarrow
-
-    from stablemiss.cli.new_rows import open_new_rows
-
-    with open_new_rows(path, options, estimator, target) as rows:
-        if target is not None:
-            check_column(rows.source.column_names, target, rows.source.name)
-        batches = list(rows.batches())
-    features = pyarrow.concat_tables([batch.features for batch in batches], promote_options="permissive")
-    if target is None:
-        return features, None
-    y = np.concatenate([batch.target for batch in batches if batch.target is not None])
-    if not np.isfinite(y).any():
-        raise ValueError(f"Column {target!r} in {rows.source.name} has no known values to compare with.")
-    classes = getattr(estimator, "classes_", None)
-    if classes is None:
-        return features, y
-    labels = np.full(len(y), None, dtype=object)
-    labels[np.isfinite(y)] = classes[y[np.isfinite(y)].astype(int)]
-    return features, labels

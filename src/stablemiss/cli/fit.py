@@ -71,6 +71,14 @@ def fit(
         ),
     ] = None,
     no_date_features: NoDateFeatures = False,
+    keep_training_rows: Annotated[
+        bool,
+        typer.Option(
+            "--keep-training-rows",
+            help="Store the training rows in the model file, so that `stablemiss adapt` needs new rows only. "
+            "Whoever has the file then has the data. Only for anymask.",
+        ),
+    ] = False,
     seed: Seed = 0,
     all_columns: Annotated[
         bool, typer.Option("--all-columns", help="List all columns, even if there are many.")
@@ -95,6 +103,14 @@ def fit(
         if groups is not None and time is not None:
             raise ValueError("Use --groups or --time to choose the validation rows, not both.")
         choice = choose_method(method, budget, params)
+        further = {}
+        if keep_training_rows:
+            if choice.method != "anymask":
+                raise ValueError(
+                    f"--keep-training-rows is for models that can be adapted, those of anymask, not "
+                    f"{choice.method}."
+                )
+            further["keep_training_rows"] = True
         roles = Roles(target, choose_task(classify, regress), ignore or [], category or [], groups, time)
         rows = read_training_rows(data, roles, options)
 
@@ -106,6 +122,7 @@ def fit(
             date_features=not no_date_features,
             # Redirected to a file, a progress bar would leave only empty lines.
             verbose=sys.stderr.isatty(),
+            **further,
         )
         with ignore_suspicious_data(), rows_of_file(lambda row: rows.numbers[row]):
             estimator.fit(rows.features, rows.target, **rows.split)

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stablemiss.cli.columns import Remarks, TextRules, is_text, to_text, to_training_types
 from stablemiss.cli.entries import MISSING, null_markers, to_numbers
 from stablemiss.cli.reading import ReadOptions, TableSource, open_table
-from stablemiss.cli.training import text_rules
+from stablemiss.cli.training import check_column, text_rules
 
 if TYPE_CHECKING:
     import pyarrow
+    from numpy.typing import NDArray
 
     from stablemiss.data import Floats
     from stablemiss.estimators.base import MissingEstimator
@@ -152,3 +153,38 @@ def open_new_rows(
         )
     with open_table(path, options) as source:
         yield NewRows(source, text_rules(path, options, source.dialect), estimator, target)
+
+
+def read_all_rows(
+    path: Path, options: ReadOptions, estimator: MissingEstimator, target: str | None
+) -> tuple[pyarrow.Table, NDArray[Any] | None]:
+    """The columns that a model uses, and the targets of the rows if `target` is given.
+
+    Targets that are missing, or of unknown classes, are None or NaN.
+
+    Parameters
+    ----------
+    path, options, estimator
+        As in `open_new_rows`.
+    target : str or None
+        Column with the targets.
+    """
+    import numpy as np
+    import pyarrow
+
+    with open_new_rows(path, options, estimator, target) as rows:
+        if target is not None:
+            check_column(rows.source.column_names, target, rows.source.name)
+        batches = list(rows.batches())
+    features = pyarrow.concat_tables([batch.features for batch in batches], promote_options="permissive")
+    if target is None:
+        return features, None
+    y = np.concatenate([batch.target for batch in batches if batch.target is not None])
+    if not np.isfinite(y).any():
+        raise ValueError(f"Column {target!r} in {rows.source.name} has no known values to compare with.")
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        return features, y
+    labels = np.full(len(y), None, dtype=object)
+    labels[np.isfinite(y)] = classes[y[np.isfinite(y)].astype(int)]
+    return features, labels
