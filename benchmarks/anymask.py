@@ -1,0 +1,270 @@
+"""AnyMask on the development tables: its error relative to models that were retrained under each mechanism.
+
+Each table is split into training rows (80%) and test rows. Models are fitted once, to training rows under the
+mechanism "train" of the shift suite, and tested under its ten mechanisms. Under each of these, LightGBM and
+CatBoost are retrained in two ways:
+
+- privileged: on the training rows as the mechanism would have shown them, also where "train" hid them;
+- feasible: on the training rows under "train" with further values hidden as the mechanism hides them, which
+  is all that one could do in practice.
+
+"AnyMask, adapted" is AnyMask after `adapt` with the test rows of the mechanism, without their targets. Regret
+is the error (RMSE or log loss) divided by that of a reference, minus one. Each record is stored as soon as it
+is complete; a stopped run continues from them. King County and air quality are read from the data folder
+(STABLEMISS_DATA).
+
+    python benchmarks/anymask.py [--tables …] [--models …] [--seeds 0 1 2] [--only-print]
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from functools import lru_cache
+from statistics import fmean, median
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pandas
+from common import make_parser, open_store, run_pending, write_docs
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+from tables import TABLES, RealTable, load
+
+from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingClassifier, MissingRegressor
+from stablemiss.encoding import numeric_columns, read_table, with_missing
+from stablemiss.evaluation.regret import TRAIN, shift_suite
+from stablemiss.methods import Boosting
+from stablemiss.report.markdown import markdown_table
+from stablemiss.results import Record, Score
+from stablemiss.results.provenance import describe, provenance
+from stablemiss.row_losses import choose_metric
+
+STORE = open_store("anymask")
+MAX_ROWS = 10_000
+PRIVILEGED, FEASIBLE = "privileged", "feasible"
+REFERENCES = [f"{model}, {kind}" for kind in (PRIVILEGED, FEASIBLE) for model in ("LightGBM", "CatBoost")]
+ANYMASK, ADAPTED = "AnyMask", "AnyMask, adapted"
+MODELS = [ANYMASK, ADAPTED, "AnyMask, fast", "LightGBM, masked copies", "LightGBM"]
+
+
+class ShiftedRows:
+    """Training and test rows of a table under each mechanism; all models of a split get the same."""
+
+    def __init__(self, name: str, seed: int):
+        self.table: RealTable = load(name, MAX_ROWS, seed)
+        y = self.table.y
+        rows = np.arange(len(y))
+        stratify = y if self.table.is_classification else None
+        self.train, self.test = train_test_split(rows, test_size=0.2, random_state=seed, stratify=stratify)
+        numbers = numeric_columns(read_table(self.table.X))
+        # Mechanisms need numbers; which values are missing in the table itself does not matter for the draw.
+        self._filled = np.where(np.isnan(numbers), np.nanmedian(numbers, axis=0), numbers)
+        rng = np.random.default_rng([seed, 3])
+        self.mechanisms = shift_suite(
+            self._filled[self.train], y[self.train], rng, self.table.is_classification
+        )
+        self._seed = seed
+        self.y_train, self.y_test = y[self.train], y[self.test]
+
+    def X_train(self, *mechanisms: str) -> pandas.DataFrame:
+        """Training rows in which values are hidden by each of some mechanisms."""
+        return self._masked(self.train, 0, mechanisms)
+
+    def X_test(self, mechanism: str) -> pandas.DataFrame:
+        return self._masked(self.test, 1, [mechanism])
+
+    def _masked(self, rows: NDArray, stream: int, mechanisms: Iterable[str]) -> pandas.DataFrame:
+        observed = np.ones(self._filled[rows].shape, dtype=bool)
+        for number, name in enumerate(mechanisms):
+            rng = np.random.default_rng([self._seed, stream, number])
+            observed &= self.mechanisms[name].draw(self._filled[rows], rng)
+        return with_missing(self.table.X.iloc[rows].reset_index(drop=True), observed)
+
+
+@lru_cache(maxsize=1)
+def shifted(name: str, seed: int) -> ShiftedRows:
+    return ShiftedRows(name, seed)
+
+
+def make_model(label: str, is_classification: bool, seed: int) -> Any:
+    anymask = AnyMaskClassifier if is_classification else AnyMaskRegressor
+    missing = MissingClassifier if is_classification else MissingRegressor
+    if label in (ANYMASK, ADAPTED):
+        return anymask(random_state=seed)
+    if label == "AnyMask, fast":
+        return anymask(budget="fast", random_state=seed)
+    if label.startswith("CatBoost"):
+        return CatBoost(is_classification, seed)
+    method = Boosting(masked_copies=6 if "masked copies" in label else 0)
+    return missing(method, random_state=seed, on_unseen_missing="ignore")
+
+
+class CatBoost:
+    """CatBoost with early stopping on a tenth of the rows; text columns are categories."""
+
+    def __init__(self, is_classification: bool, seed: int):
+        import catboost
+
+        kind = catboost.CatBoostClassifier if is_classification else catboost.CatBoostRegressor
+        self._estimator_type = "classifier" if is_classification else "regressor"
+        self._seed, self._is_classification = seed, is_classification
+        self.model = kind(
+            iterations=1000,
+            random_seed=seed,
+            verbose=False,
+            allow_writing_files=False,
+            early_stopping_rounds=50,
+            thread_count=1,
+        )
+
+    def fit(self, X: pandas.DataFrame, y: NDArray) -> CatBoost:
+        X = self._readable(X)
+        text = [name for name in X.columns if not pandas.api.types.is_numeric_dtype(X[name])]
+        stratify = y if self._is_classification else None
+        rows = train_test_split(np.arange(len(y)), test_size=0.1, random_state=self._seed, stratify=stratify)
+        train, valid = rows
+        self.model.fit(X.iloc[train], y[train], cat_features=text, eval_set=(X.iloc[valid], y[valid]))
+        self.classes_ = getattr(self.model, "classes_", None)
+        return self
+
+    def predict(self, X: pandas.DataFrame) -> NDArray:
+        return self.model.predict(self._readable(X))
+
+    def predict_proba(self, X: pandas.DataFrame) -> NDArray:
+        return self.model.predict_proba(self._readable(X))
+
+    @staticmethod
+    def _readable(X: pandas.DataFrame) -> pandas.DataFrame:
+        """CatBoost takes NaN in numbers but not in categories."""
+        text = [name for name in X.columns if not pandas.api.types.is_numeric_dtype(X[name])]
+        return X.assign(**{name: X[name].astype(object).fillna("missing").astype(str) for name in text})
+
+
+@lru_cache(maxsize=1)
+def fitted(name: str, label: str, seed: int) -> tuple[Any, float]:
+    """A model fitted under "train", and the processor time that it took."""
+    rows, start = shifted(name, seed), process_time()
+    model = make_model(label, rows.table.is_classification, seed).fit(rows.X_train(TRAIN), rows.y_train)
+    return model, process_time() - start
+
+
+def measure(name: str, label: str, seed: int) -> Record:
+    """Fit a model and test it under each mechanism."""
+    rows, scores, cpu = shifted(name, seed), [], 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if label not in REFERENCES:
+            model, cpu = fitted(name, ANYMASK if label == ADAPTED else label, seed)
+        for mechanism in rows.mechanisms:
+            X_test, start = rows.X_test(mechanism), process_time()
+            if label in REFERENCES:
+                # Under "train" both kinds of references are the same.
+                hidden = {mechanism: None} if label.endswith(PRIVILEGED) else {TRAIN: None, mechanism: None}
+                model = make_model(label, rows.table.is_classification, seed)
+                used = model.fit(rows.X_train(*hidden), rows.y_train)
+            else:
+                used = model.adapt(X_test, rows.X_train(TRAIN), rows.y_train) if label == ADAPTED else model
+            extra = {"cpu_seconds": process_time() - start}
+            metric = choose_metric({label: used})
+            error = metric.error(metric.row_losses(used, X_test, rows.y_test))
+            scores.append(Score(mechanism, None, error, None, extra))
+    return make_record(
+        name,
+        label,
+        seed,
+        scores=tuple(scores),
+        metric=metric.name,
+        settings={"mechanisms": describe(rows.mechanisms)},
+        n_rows=len(rows.train),
+        n_test_rows=len(rows.test),
+        n_features=rows.table.X.shape[1],
+        extra={"cpu_seconds": cpu},
+        **provenance(),
+    )
+
+
+def make_record(name: str, label: str, seed: int, **fields: Any) -> Record:
+    return Record("anymask", name, TRAIN, None, seed, label, seed=seed, **fields)
+
+
+def regrets(records: list[Record], label: str, references: list[str]) -> dict[str, dict[str, float]]:
+    """Table → {mechanism → regret}, mean over splits; of several references the best one counts."""
+    errors = {
+        (one.dataset, one.seed, one.label): {score.mechanism: score.error for score in one.scores}
+        for one in records
+    }
+    by_table: dict[str, dict[str, list[float]]] = {}
+    for (table, seed, name), own in errors.items():
+        others = [errors.get((table, seed, reference)) for reference in references]
+        if name != label or not all(others):
+            continue
+        for mechanism, error in own.items():
+            best = min(other[mechanism] for other in others if other)
+            by_table.setdefault(table, {}).setdefault(mechanism, []).append(error / best - 1)
+    return {
+        table: {mechanism: fmean(values) for mechanism, values in by_mechanism.items()}
+        for table, by_mechanism in by_table.items()
+    }
+
+
+def overview(records: list[Record]) -> str:
+    """One row per model: mean over tables of the mean and of the worst mechanism, for each reference."""
+    kinds = {
+        "LightGBM, feasible": ["LightGBM, feasible"],
+        "LightGBM, privileged": ["LightGBM, privileged"],
+        "best of both, feasible": ["LightGBM, feasible", "CatBoost, feasible"],
+        "best of both, privileged": ["LightGBM, privileged", "CatBoost, privileged"],
+    }
+    rows = []
+    for label in MODELS:
+        cells = []
+        for references in kinds.values():
+            by_table = regrets(records, label, references)
+            if not by_table:
+                cells.append("–")
+                continue
+            means = [fmean(one.values()) for one in by_table.values()]
+            worst = [max(one.values()) for one in by_table.values()]
+            cells.append(f"{fmean(means):+.1%} / {fmean(worst):+.1%} / {max(worst):+.1%} ({len(by_table)})")
+        rows.append([label, *cells])
+    return markdown_table(["mean / worst mechanism, mean / largest (tables)", *kinds], rows)
+
+
+def by_table(records: list[Record], reference: str) -> str:
+    """AnyMask, one row per table: regret under each mechanism, and processor time relative to LightGBM's."""
+    cpu: dict[tuple[str, str], list[float]] = {}
+    for one in records:
+        cpu.setdefault((one.dataset, one.label), []).append(one.extra["cpu_seconds"])
+    rows = []
+    for name, by_mechanism in regrets(records, ANYMASK, [reference]).items():
+        ratio = "–"
+        if (name, "LightGBM") in cpu:
+            ratio = f"{median(cpu[name, ANYMASK]) / median(cpu[name, 'LightGBM']):.0f}×"
+        values = list(by_mechanism.values())
+        rows.append([name, *(f"{value:+.1%}" for value in (*values, fmean(values), max(values))), ratio])
+    mechanisms = list(next(iter(regrets(records, ANYMASK, [reference]).values()), {}))
+    return markdown_table(["table", *mechanisms, "mean", "worst", "CPU / LightGBM"], rows)
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
+    parser.add_argument("--models", nargs="+", choices=[*REFERENCES, *MODELS], default=[*REFERENCES, *MODELS])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    options = parser.parse_args()
+    jobs = [
+        (name, label, seed) for seed in options.seeds for name in options.tables for label in options.models
+    ]
+    if not options.only_print:
+        run_pending(STORE, jobs, lambda job: make_record(*job).key, lambda job: measure(*job))
+    records = STORE.records()
+    tables = [by_table(records, f"LightGBM, {kind}") for kind in (FEASIBLE, PRIVILEGED)]
+    text = "\n\n".join([overview(records), *tables])
+    print(text)
+    write_docs("docs/methods/anymask.md", "tables", text)
+
+
+if __name__ == "__main__":
+    main()
