@@ -63,7 +63,9 @@ def statistics(summary: Summary) -> Statistics:
     for comparison in summary.comparisons:
         values |= _variants(comparison) if comparison.table.is_figure else {}
     for label, by_table in summary.overview.items():
-        values |= {f"mean.{name}.{label}": gap.ours for name, gap in by_table.items() if gap.ours is not None}
+        for name, gap in by_table.items():
+            means = {f"mean.{name}.{label}": gap.ours, f"mean.published.{name}.{label}": gap.published}
+            values |= {key: mean for key, mean in means.items() if mean is not None}
     return values | {"results": summary.n_results, "results.planned": summary.n_planned}
 
 

@@ -40,8 +40,8 @@ def _first(values: Statistics) -> Iterator[str]:
         outcome = "is" if first == n else "is not"
         yield (
             "The paper's main claim, that StableMiss has the lowest error of its eight methods whenever the "
-            f"missingness shifts between training and test, {outcome} reproduced: it has in {first} of {n} "
-            f"table columns here, and in {values['first.published.shift']:.0f} of them in print."
+            f"missingness shifts between training and test, {outcome} reproduced: it is lowest in {first} "
+            f"of {n} table columns here, and in {values['first.published.shift']:.0f} of them in print."
         )
 
 
