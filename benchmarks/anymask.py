@@ -5,7 +5,7 @@ mechanism "train" of the shift suite, and tested under its ten mechanisms. Under
 CatBoost are retrained in two ways:
 
 - privileged: on the training rows as the mechanism would have shown them, also where "train" hid them;
-- feasible: on the training rows under "train" with further values hidden as the mechanism hides them, which
+- feasible: on the training rows under "train" with the masks of the test rows laid over them at random, which
   is all that one could do in practice.
 
 "AnyMask, adapted" is AnyMask after `adapt` with the test rows of the mechanism, without their targets. Regret
@@ -19,7 +19,6 @@ is complete; a stopped run continues from them. King County and air quality are 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
 from functools import lru_cache
 from statistics import fmean, median
 from time import process_time
@@ -29,13 +28,16 @@ import numpy as np
 import pandas
 from common import make_parser, open_store, run_pending, write_docs
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
+from sklearn.utils import Tags
 from tables import TABLES, RealTable, load
 
 from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingClassifier, MissingRegressor
 from stablemiss.encoding import numeric_columns, read_table, with_missing
 from stablemiss.evaluation.regret import TRAIN, shift_suite
 from stablemiss.methods import Boosting
+from stablemiss.missingness import GivenMasks
 from stablemiss.report.markdown import markdown_table
 from stablemiss.results import Record, Score
 from stablemiss.results.provenance import describe, provenance
@@ -61,25 +63,31 @@ class ShiftedRows:
         numbers = numeric_columns(read_table(self.table.X))
         # Mechanisms need numbers; which values are missing in the table itself does not matter for the draw.
         self._filled = np.where(np.isnan(numbers), np.nanmedian(numbers, axis=0), numbers)
-        rng = np.random.default_rng([seed, 3])
+        mechanism_seed, self._train_seed, self._test_seed, self._pair_seed = np.random.SeedSequence(
+            entropy=seed, spawn_key=(1,)
+        ).spawn(4)
+        rng = np.random.default_rng(mechanism_seed)
         self.mechanisms = shift_suite(
             self._filled[self.train], y[self.train], rng, self.table.is_classification
         )
-        self._seed = seed
         self.y_train, self.y_test = y[self.train], y[self.test]
 
-    def X_train(self, *mechanisms: str) -> pandas.DataFrame:
-        """Training rows in which values are hidden by each of some mechanisms."""
-        return self._masked(self.train, 0, mechanisms)
+    def X_train(self, mechanism: str = TRAIN) -> pandas.DataFrame:
+        """Training rows as a mechanism shows them."""
+        return self._masked(self.train, self._train_seed, mechanism)
 
     def X_test(self, mechanism: str) -> pandas.DataFrame:
-        return self._masked(self.test, 1, [mechanism])
+        return self._masked(self.test, self._test_seed, mechanism)
 
-    def _masked(self, rows: NDArray, stream: int, mechanisms: Iterable[str]) -> pandas.DataFrame:
-        observed = np.ones(self._filled[rows].shape, dtype=bool)
-        for number, name in enumerate(mechanisms):
-            rng = np.random.default_rng([self._seed, stream, number])
-            observed &= self.mechanisms[name].draw(self._filled[rows], rng)
+    def X_feasible(self, mechanism: str) -> pandas.DataFrame:
+        """Training rows under "train", under which also what is missing in random test rows is missing."""
+        given = GivenMasks(self.X_test(mechanism).notna().to_numpy())
+        return with_missing(
+            self.X_train(), given.draw(len(self.train), np.random.default_rng(self._pair_seed))
+        )
+
+    def _masked(self, rows: NDArray, seed: np.random.SeedSequence, mechanism: str) -> pandas.DataFrame:
+        observed = self.mechanisms[mechanism].draw(self._filled[rows], np.random.default_rng(seed))
         return with_missing(self.table.X.iloc[rows].reset_index(drop=True), observed)
 
 
@@ -101,15 +109,14 @@ def make_model(label: str, is_classification: bool, seed: int) -> Any:
     return missing(method, random_state=seed, on_unseen_missing="ignore")
 
 
-class CatBoost:
+class CatBoost(BaseEstimator):
     """CatBoost with early stopping on a tenth of the rows; text columns are categories."""
 
     def __init__(self, is_classification: bool, seed: int):
         import catboost
 
         kind = catboost.CatBoostClassifier if is_classification else catboost.CatBoostRegressor
-        self._estimator_type = "classifier" if is_classification else "regressor"
-        self._seed, self._is_classification = seed, is_classification
+        self.is_classification, self.seed = is_classification, seed
         self.model = kind(
             iterations=1000,
             random_seed=seed,
@@ -122,12 +129,18 @@ class CatBoost:
     def fit(self, X: pandas.DataFrame, y: NDArray) -> CatBoost:
         X = self._readable(X)
         text = [name for name in X.columns if not pandas.api.types.is_numeric_dtype(X[name])]
-        stratify = y if self._is_classification else None
-        rows = train_test_split(np.arange(len(y)), test_size=0.1, random_state=self._seed, stratify=stratify)
+        stratify = y if self.is_classification else None
+        rows = train_test_split(np.arange(len(y)), test_size=0.1, random_state=self.seed, stratify=stratify)
         train, valid = rows
         self.model.fit(X.iloc[train], y[train], cat_features=text, eval_set=(X.iloc[valid], y[valid]))
-        self.classes_ = getattr(self.model, "classes_", None)
+        if self.is_classification:
+            self.classes_ = self.model.classes_
         return self
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "classifier" if self.is_classification else "regressor"
+        return tags
 
     def predict(self, X: pandas.DataFrame) -> NDArray:
         return self.model.predict(self._readable(X))
@@ -145,8 +158,10 @@ class CatBoost:
 @lru_cache(maxsize=1)
 def fitted(name: str, label: str, seed: int) -> tuple[Any, float]:
     """A model fitted under "train", and the processor time that it took."""
-    rows, start = shifted(name, seed), process_time()
-    model = make_model(label, rows.table.is_classification, seed).fit(rows.X_train(TRAIN), rows.y_train)
+    rows = shifted(name, seed)
+    X, model = rows.X_train(), make_model(label, rows.table.is_classification, seed)
+    start = process_time()
+    model.fit(X, rows.y_train)
     return model, process_time() - start
 
 
@@ -158,14 +173,18 @@ def measure(name: str, label: str, seed: int) -> Record:
         if label not in REFERENCES:
             model, cpu = fitted(name, ANYMASK if label == ADAPTED else label, seed)
         for mechanism in rows.mechanisms:
-            X_test, start = rows.X_test(mechanism), process_time()
+            is_privileged = label.endswith(PRIVILEGED) or mechanism == TRAIN
+            X_test = rows.X_test(mechanism)
             if label in REFERENCES:
-                # Under "train" both kinds of references are the same.
-                hidden = {mechanism: None} if label.endswith(PRIVILEGED) else {TRAIN: None, mechanism: None}
+                X_train = rows.X_train(mechanism) if is_privileged else rows.X_feasible(mechanism)
                 model = make_model(label, rows.table.is_classification, seed)
-                used = model.fit(rows.X_train(*hidden), rows.y_train)
             else:
-                used = model.adapt(X_test, rows.X_train(TRAIN), rows.y_train) if label == ADAPTED else model
+                X_train = rows.X_train()
+            start, used = process_time(), model
+            if label in REFERENCES:
+                model.fit(X_train, rows.y_train)
+            elif label == ADAPTED:
+                used = model.adapt(X_test, X_train, rows.y_train)
             extra = {"cpu_seconds": process_time() - start}
             metric = choose_metric({label: used})
             error = metric.error(metric.row_losses(used, X_test, rows.y_test))
@@ -210,42 +229,49 @@ def regrets(records: list[Record], label: str, references: list[str]) -> dict[st
 
 
 def overview(records: list[Record]) -> str:
-    """One row per model: mean over tables of the mean and of the worst mechanism, for each reference."""
+    """One row per model: mean over tables of the mean and of the worst mechanism, for each reference.
+
+    Only tables on which all models were run with this reference count, so that rows are comparable.
+    """
     kinds = {
         "LightGBM, feasible": ["LightGBM, feasible"],
         "LightGBM, privileged": ["LightGBM, privileged"],
         "best of both, feasible": ["LightGBM, feasible", "CatBoost, feasible"],
         "best of both, privileged": ["LightGBM, privileged", "CatBoost, privileged"],
     }
-    rows = []
-    for label in MODELS:
-        cells = []
-        for references in kinds.values():
-            by_table = regrets(records, label, references)
-            if not by_table:
-                cells.append("–")
-                continue
-            means = [fmean(one.values()) for one in by_table.values()]
-            worst = [max(one.values()) for one in by_table.values()]
-            cells.append(f"{fmean(means):+.1%} / {fmean(worst):+.1%} / {max(worst):+.1%} ({len(by_table)})")
-        rows.append([label, *cells])
-    return markdown_table(["mean / worst mechanism, mean / largest (tables)", *kinds], rows)
+    run = [label for label in MODELS if any(one.label == label for one in records)]
+    rows = [[label] for label in run]
+    headers = []
+    for title, references in kinds.items():
+        by_label = {label: regrets(records, label, references) for label in run}
+        tables = set.intersection(*(set(values) for values in by_label.values())) if run else set()
+        headers.append(f"{title} ({len(tables)} tables)")
+        for row, label in zip(rows, run, strict=True):
+            of_tables = [list(by_label[label][table].values()) for table in sorted(tables)]
+            means, worst = [fmean(values) for values in of_tables], [max(values) for values in of_tables]
+            row.append(f"{fmean(means):+.1%} / {fmean(worst):+.1%} / {max(worst):+.1%}" if of_tables else "–")
+    return markdown_table(["", *headers], rows)
 
 
-def by_table(records: list[Record], reference: str) -> str:
-    """AnyMask, one row per table: regret under each mechanism, and processor time relative to LightGBM's."""
+def by_table(records: list[Record], label: str, reference: str) -> str:
+    """One row per table: regret under each mechanism, and processor time relative to LightGBM's."""
     cpu: dict[tuple[str, str], list[float]] = {}
     for one in records:
-        cpu.setdefault((one.dataset, one.label), []).append(one.extra["cpu_seconds"])
-    rows = []
-    for name, by_mechanism in regrets(records, ANYMASK, [reference]).items():
-        ratio = "–"
-        if (name, "LightGBM") in cpu:
-            ratio = f"{median(cpu[name, ANYMASK]) / median(cpu[name, 'LightGBM']):.0f}×"
+        # Of an adapted model, the time to adapt it, mean over mechanisms.
+        seconds = [score.extra["cpu_seconds"] for score in one.scores]
+        used = fmean(seconds) if one.label == ADAPTED else one.extra["cpu_seconds"]
+        cpu.setdefault((one.dataset, one.label), []).append(used)
+    rows, all_regrets = [], regrets(records, label, [reference])
+    for name, by_mechanism in all_regrets.items():
+        seconds = cpu[name, label]
+        time = f"{median(seconds):.1f} s"
+        if (name, "LightGBM") in cpu and label != ADAPTED:
+            time += f", {median(seconds) / median(cpu[name, 'LightGBM']):.0f}×"
         values = list(by_mechanism.values())
-        rows.append([name, *(f"{value:+.1%}" for value in (*values, fmean(values), max(values))), ratio])
-    mechanisms = list(next(iter(regrets(records, ANYMASK, [reference]).values()), {}))
-    return markdown_table(["table", *mechanisms, "mean", "worst", "CPU / LightGBM"], rows)
+        cells = [f"{value:+.1%}" for value in (*values, fmean(values), max(values))]
+        rows.append([f"{name} ({len(seconds)})", *cells, time])
+    mechanisms = list(next(iter(all_regrets.values()), {}))
+    return markdown_table(["table (splits)", *mechanisms, "mean", "worst", "processor time"], rows)
 
 
 def main() -> None:
@@ -260,8 +286,19 @@ def main() -> None:
     if not options.only_print:
         run_pending(STORE, jobs, lambda job: make_record(*job).key, lambda job: measure(*job))
     records = STORE.records()
-    tables = [by_table(records, f"LightGBM, {kind}") for kind in (FEASIBLE, PRIVILEGED)]
-    text = "\n\n".join([overview(records), *tables])
+    blocks = [
+        "Mean over tables of the mean over mechanisms / of the worst mechanism / the largest of all. "
+        f"{len({one.dataset for one in records})} of {len(TABLES)} tables so far.",
+        overview(records),
+    ]
+    for label in (ANYMASK, ADAPTED):
+        for kind in (FEASIBLE, PRIVILEGED):
+            blocks.append(
+                f"{label}, relative to LightGBM retrained, {kind}; processor time of the fit, also "
+                "relative to LightGBM's (of an adapted model, of `adapt`):"
+            )
+            blocks.append(by_table(records, label, f"LightGBM, {kind}"))
+    text = "\n\n".join(blocks)
     print(text)
     write_docs("docs/methods/anymask.md", "tables", text)
 

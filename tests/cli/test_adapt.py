@@ -25,7 +25,7 @@ def test_a_file_of_the_training_rows_and_rows_in_the_model_give_the_same(run, ho
     result = run("adapt", "model.stablemiss", new, "--train", houses, "--output", "by_file.stablemiss")
     assert result.exit_code == 0, result.output
     assert "Adapted to the missing values of 20 rows; wrote by_file.stablemiss" in result.stdout
-    assert "validation rows with such missing values" in result.stdout
+    assert "validation rows with these missing values" in result.stdout
     assert run("adapt", "model.stablemiss", new).exit_code == 0
     rows = [[None, "house"], [None, "flat"]]
     models = [load_model(name) for name in ("by_file.stablemiss", "adapted.stablemiss")]
@@ -43,7 +43,20 @@ def test_wrong_arguments_and_nothing_is_written(run, error_of, houses, new, tabl
     assert "--train must be the table" in error_of("adapt", "model.stablemiss", new, "--train", "fewer.csv")
     assert "--output" in error_of("adapt", "model.stablemiss", new, "--output", "model.stablemiss")
     run("fit", houses, "--target", "price", "--method", "ols", "--model", "ols.stablemiss")
-    assert "fitted with ols" in error_of("adapt", "ols.stablemiss", new)
+    assert "MissingRegressor" in error_of("adapt", "ols.stablemiss", new)
     assert not (tmp_path / "adapted.stablemiss").exists()
     arguments = ("--method", "ols", "--keep-training-rows")
     assert "can be adapted" in error_of("fit", houses, "--target", "price", *arguments)
+
+
+def test_the_training_table_is_read_as_fit_reads_it(run, table, tmp_path):
+    """A code for missing targets in a typed file, a column of digits that is categorical, and groups."""
+    coded = table.set_column(3, "price", table.column("price").fill_null(-999.0)).drop_columns("expensive")
+    write_table(coded.append_column("code", pyarrow.array(np.arange(300) % 4)), tmp_path / "t.parquet")
+    rows = table.slice(0, 20).select(["size", "kind"]).append_column("code", pyarrow.array(np.arange(20) % 4))
+    write_table(rows, tmp_path / "new.parquet")
+    options = ("--missing-value", "-999", "--category", "code", "--groups", "id")
+    result = run("fit", "t.parquet", "--target", "price", *FAST[:-2], *options)
+    assert result.exit_code == 0, result.output
+    result = run("adapt", "model.stablemiss", "new.parquet", "--train", "t.parquet")
+    assert result.exit_code == 0, result.output

@@ -157,6 +157,7 @@ SHARED_PARAMETERS = {
     "on_unseen_missing": [None, "shout", ARRAY],
     "on_out_of_range": [None, "shout"],
     "allow_missing_columns": [None, "a"],
+    "keep_training_rows": [None, "a"],
     "max_one_hot": [None, "a", 1, 2.5],
     "date_features": [None, "a"],
     "verbose": ["a", 2.5],

@@ -67,7 +67,16 @@ def test_given_masks_are_drawn_equally_often(n):
     counts = [(drawn == one).all(axis=1).sum() for one in mask]
     assert sum(counts) == n
     assert counts[0] - counts[1] in (0, 1)
-    assert GivenMasks(np.repeat(mask, 5, axis=0)).n_distinct == 2
+    repeated = GivenMasks(np.repeat(mask, 5, axis=0))
+    assert [repeated.useful_copies(k) for k in (8, 0)] == [1, 0]
+    assert GivenMasks(mask[:1]).useful_copies(8) == 0
+
+
+def test_every_given_mask_is_drawn_even_in_small_batches():
+    rng = to_rng(0)
+    masks = GivenMasks(np.eye(5, dtype=bool))
+    drawn = np.concatenate([masks.draw(2, rng) for _ in range(500)])
+    np.testing.assert_allclose(drawn.mean(axis=0), 0.2, atol=0.05)
 
 
 def test_copies_under_given_masks_contain_no_unchanged_row():

@@ -1,8 +1,8 @@
 """Adapting a fitted AnyMask to the masks of new rows, whose targets are not known.
 
 The masks of the new rows are laid over the labelled training rows. Trees, and for a while the network, are
-trained once more under these masks alone; the members are combined and calibrated again on validation rows
-under these masks. The original members stay, so that the adapted predictor is hardly ever less accurate.
+trained once more under these masks alone; the members, old and new, are combined and calibrated again on
+validation rows under these masks.
 """
 
 from __future__ import annotations
@@ -39,11 +39,6 @@ def names_of_adapted_members(
     return [ADAPTED + name for name in names]
 
 
-def original_members(members: dict[str, Predictor]) -> dict[str, Predictor]:
-    """The members that were not adapted, so that a predictor can be adapted again to other masks."""
-    return {name: member for name, member in members.items() if not name.startswith(ADAPTED)}
-
-
 def fit_adapted_members(
     members: dict[str, Predictor],
     methods: dict[str, Method],
@@ -57,7 +52,7 @@ def fit_adapted_members(
     Parameters
     ----------
     members : dict
-        Name → fitted predictor, without adapted ones.
+        Name → fitted predictor.
     methods : dict
         Name → method of the members that were fitted.
     data : FitData
@@ -70,8 +65,7 @@ def fit_adapted_members(
     """
     adapted: dict[str, Predictor] = {}
     if isinstance(boosting := methods.get(BOOSTING), Boosting):
-        # With a single mask all copies of a row would be the same.
-        n_copies = MASKED_COPIES - 1 if masks.n_distinct > 1 else 0
+        n_copies = masks.useful_copies(MASKED_COPIES - 1)
         train, valid = (
             with_masked_copies(rows, masks, n_copies, rng) for rows in (data.train, data.held_out)
         )

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from stablemiss.anymask.adapting import fit_adapted_members, names_of_adapted_members, original_members
+from stablemiss.anymask.adapting import fit_adapted_members, names_of_adapted_members
 from stablemiss.anymask.calibration import ConformalCalibrator
 from stablemiss.anymask.expected_error import ErrorModel
 from stablemiss.anymask.importance import feature_importance
@@ -293,7 +293,7 @@ class AnyMask(Method):
         rng: Rng,
         progress: Progress,
     ) -> AnyMaskPredictor:
-        """A predictor for rows with the masks of new rows; the given one is not changed.
+        """A predictor for rows with the masks of new rows; the given one, which was fitted, is not changed.
 
         Parameters
         ----------
@@ -306,7 +306,7 @@ class AnyMask(Method):
         """
         masks = GivenMasks(new_masks)
         data = FitData(train, _calibration_subset(valid, rng), task, masks)
-        members = original_members(predictor.members)
+        members = predictor.members
         methods = make_plan(self.budget).select(self.members, train.n_columns)
         steps = Steps([*names_of_adapted_members(members, methods, task), STACKING], progress)
         adapted = fit_adapted_members(members, methods, data, masks, rng, steps)
@@ -358,8 +358,8 @@ def _stack_and_calibrate(
     progress.start("combining and calibrating", total=4)
     bounds = output_bounds(data.train)
     is_classes = bounds is None
-    n_copies = CALIBRATION_COPIES + 1
-    calibration = data.augmentation.copies(data.held_out, CALIBRATION_COPIES, rng)
+    n_masked = data.augmentation.useful_copies(CALIBRATION_COPIES)
+    calibration, n_copies = data.augmentation.copies(data.held_out, n_masked, rng), 1 + n_masked
     predictions = predict_members(members, calibration.values, calibration.mask, bounds)
     progress.update(1)
     member_weights = learn_member_weights(predictions, calibration, rng, n_copies)

@@ -145,14 +145,20 @@ def open_new_rows(
     target : str or None
         The column that it predicts; None if that is not known.
     """
-    if estimator.read_options_ is not None:
-        options = replace(
-            options,
-            missing_values=(*estimator.read_options_["missing_values"], *options.missing_values),
-            usual_decimal=estimator.read_options_["decimal"],
-        )
+    options = model_options(options, estimator)
     with open_table(path, options) as source:
         yield NewRows(source, text_rules(path, options, source.dialect), estimator, target)
+
+
+def model_options(options: ReadOptions, estimator: MissingEstimator) -> ReadOptions:
+    """How to read a table for a model: as its training table was read, and by further options."""
+    if estimator.read_options_ is None:
+        return options
+    return replace(
+        options,
+        missing_values=(*estimator.read_options_["missing_values"], *options.missing_values),
+        usual_decimal=estimator.read_options_["decimal"],
+    )
 
 
 def read_all_rows(

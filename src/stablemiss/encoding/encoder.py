@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -265,6 +266,25 @@ class TableEncoder:
             self.column_name(int(j)): int(n_missing[j])
             for j in np.flatnonzero((n_missing > 0) & ~self.ever_missing)
         }
+
+    def with_missing_seen(self, mask: Bools) -> TableEncoder:
+        """A copy for which missing values in the columns that `mask` (n, d) lacks are not new."""
+        other = copy(self)
+        is_missing = (~mask[:, self._first]).any(axis=0)
+        # Constant columns are encoded as observed if they were never missing.
+        is_used = np.array([kind in DTYPE_KINDS for kind in self.kinds])
+        other.ever_missing = self.ever_missing | (is_missing & is_used)
+        return other
+
+    def encodes_like(self, other: TableEncoder) -> bool:
+        """Whether two encoders encode every table in the same way, up to rounding."""
+        if self.kinds != other.kinds or not np.array_equal(self.groups, other.groups):
+            return False
+        scales = ((self._mean, other._mean), (self._scale, other._scale))
+        same_categories = all(
+            encoder.categories == other._categories[j].categories for j, encoder in self._categories.items()
+        )
+        return same_categories and all(np.allclose(one, two, rtol=1e-6) for one, two in scales)
 
     def column_name(self, j: int) -> str:
         """Name of an input column in messages: "column 3" if the table has no names."""

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
 from stablemiss.checks import check_bool, shown, to_list
 from stablemiss.data import MaskedData
-from stablemiss.encoding import SuspiciousDataWarning, make_encoder, read_rows
+from stablemiss.encoding import SuspiciousDataWarning, TableEncoder, read_table
 from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, encode_rows
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight
 from stablemiss.estimators.training_rows import TrainingRows, digest_of
@@ -22,7 +24,8 @@ from stablemiss.estimators.validation import ValidationSplit, validation_scores
 from stablemiss.methods import Method
 from stablemiss.missingness import GivenMasks
 from stablemiss.progress import NullProgress, ProgressBar
-from stablemiss.seeding import Rng, to_rng
+from stablemiss.seeding import Rng, draw_seed, to_rng
+from stablemiss.stored import check_stored
 
 # A column is given by its name or by its position.
 Column = str | int | np.integer
@@ -32,7 +35,9 @@ class _AnyMaskEstimator(MissingEstimator):
     """Parameters and helpers shared by `AnyMaskRegressor` and `AnyMaskClassifier`."""
 
     predictor_: AnyMaskPredictor
+    encoder_: TableEncoder
     training_rows_: TrainingRows | None
+    is_adapted_: bool
 
     def __init__(
         self,
@@ -72,9 +77,13 @@ class _AnyMaskEstimator(MissingEstimator):
 
         The masks of the new rows are laid over the labelled training rows. Trees are fitted once more under
         these masks, the network is trained further, and all members are combined and calibrated again on
-        validation rows under these masks. This takes seconds. Use it when `stablemiss.diagnose` reports that
-        the missingness has changed and will stay so; under other masks the adapted model may be less
-        accurate than the original.
+        validation rows under these masks. Use it when `stablemiss.diagnose` reports that the missingness has
+        changed and will stay so; under other masks the adapted model may be less accurate than the original.
+
+        Values that are missing in the training rows stay missing there. If more is missing in the training
+        rows than in the new ones, errors and intervals are therefore those of rows with more missing values.
+        Masks are assigned to training rows at random, so that nothing is learnt about how missingness depends
+        on values.
 
         Parameters
         ----------
@@ -90,7 +99,7 @@ class _AnyMaskEstimator(MissingEstimator):
         Returns
         -------
         An estimator of the same class. Its `validation_scores_`, `validation_loss_`, intervals or sets, and
-        `explain_missing` refer to the new masks. It can be saved, and adapted again.
+        `explain_missing` refer to the new masks. To adapt to yet other masks, adapt the original again.
 
         Examples
         --------
@@ -103,9 +112,17 @@ class _AnyMaskEstimator(MissingEstimator):
         >>> adapted.predict([[0.5, None, 1.0]]).shape
         (1,)
         """
-        new = self._encode(X_new)
+        check_is_fitted(self)
+        if self.is_adapted_:
+            raise ValueError(
+                "This model was adapted already, and has lost what it did not need. Adapt the model that was "
+                "fitted instead."
+            )
+        new = self._encode(X_new, are_masks_new=True)
         rng = to_rng(self.random_state)
-        train, valid = self._labelled_rows(X_train, y_train, sample_weight, rng)
+        # A separate generator, so that the members do not depend on whether the rows are encoded again.
+        encoding_rng = np.random.default_rng(draw_seed(rng))
+        train, valid = self._labelled_rows(X_train, y_train, sample_weight, encoding_rng)
         progress = ProgressBar() if self.verbose else NullProgress()
         assert isinstance(self.method_, AnyMask)
         try:
@@ -113,8 +130,9 @@ class _AnyMaskEstimator(MissingEstimator):
         finally:
             progress.finish()
         adapted = clone(self)
-        adapted._set_fitted(self.method_, self.encoder_, self.task_, predictor)
-        adapted.training_rows_ = self.training_rows_
+        encoder = self.encoder_.with_missing_seen(new.mask)
+        adapted._set_fitted(self.method_, encoder, self.task_, predictor)
+        adapted.training_rows_, adapted.is_adapted_ = None, True
         adapted.target_name_, adapted.read_options_ = self.target_name_, self.read_options_
         if self.validation_scores_ is None:
             adapted.validation_scores_ = None
@@ -127,7 +145,7 @@ class _AnyMaskEstimator(MissingEstimator):
     def _labelled_rows(self, X: Any, y: Any, sample_weight: Any, rng: Rng) -> tuple[MaskedData, MaskedData]:
         """The encoded training and validation rows: those that were kept, or from the user's table."""
         fitted = self.training_rows_
-        if X is None and y is None:
+        if X is None and y is None and sample_weight is None:
             if fitted is not None and fitted.data is not None:
                 return fitted.data
             raise ValueError(
@@ -141,19 +159,19 @@ class _AnyMaskEstimator(MissingEstimator):
                 "The model was saved by an earlier version, which did not store which rows were held out. "
                 "Fit it again."
             )
-        table = read_rows(X)
-        expected, names = len(fitted.is_train), getattr(table, "names", None)
-        if table.n_rows != expected or names != self.encoder_.names:
+        table = read_table(X)
+        expected = len(fitted.is_train)
+        if table.n_rows != expected or table.names != self.encoder_.names:
             raise ValueError(
                 f"X_train must be the table that was passed to fit, with {expected} rows and the columns "
-                f"{shown(self.encoder_.names)}; got {table.n_rows} rows and the columns {shown(names)}."
+                f"{shown(self.encoder_.names)}; got {table.n_rows} rows and the columns {shown(table.names)}."
             )
         is_classifier = isinstance(self, ClassifierMixin)
         target = read_labels(y, expected) if is_classifier else read_numbers(y, expected)
         weight = read_weight(sample_weight, expected)
         used = np.flatnonzero(fitted.is_train | fitted.is_valid)
         train, valid = (np.flatnonzero(is_kind[used]) for is_kind in (fitted.is_train, fitted.is_valid))
-        encoder = make_encoder(table, self.max_one_hot, self.date_features)
+        encoder = TableEncoder(self.encoder_.max_one_hot, self.encoder_.date_features)
         with warnings.catch_warnings():
             # `fit` has warned of these already.
             warnings.simplefilter("ignore", SuspiciousDataWarning)
@@ -162,8 +180,13 @@ class _AnyMaskEstimator(MissingEstimator):
             )
         if digest_of(*rows) != fitted.digest:
             raise ValueError(
-                "y_train differs from the targets that were passed to fit. Pass the same rows in the same "
-                "order, or fit a new model to other rows."
+                "y_train or sample_weight differs from the targets and weights that were passed to fit. Pass "
+                "the same rows in the same order, or fit a new model to other rows."
+            )
+        if not self.encoder_.encodes_like(encoder):
+            raise ValueError(
+                "X_train differs from the table that was passed to fit. Pass the same values, or fit a new "
+                "model to other rows."
             )
         return rows
 
@@ -175,14 +198,19 @@ class _AnyMaskEstimator(MissingEstimator):
         data: tuple[MaskedData, MaskedData],
     ) -> None:
         self.training_rows_ = TrainingRows.of(n_rows, train, valid, data, self.keep_training_rows)
+        self.is_adapted_ = False
 
     def _further_state(self) -> dict[str, Any]:
         rows = self.training_rows_
-        return {"training_rows": None if rows is None else rows.state()}
+        if rows is not None and not self.keep_training_rows:
+            # The user may have changed the parameter after the fit.
+            rows = replace(rows, data=None)
+        return {"training_rows": None if rows is None else rows.state(), "is_adapted": self.is_adapted_}
 
     def _set_further_state(self, tree: dict[str, Any]) -> None:
-        # Files of earlier versions do not have it.
-        state = tree.get("training_rows")
+        # Files of earlier versions have neither.
+        state, self.is_adapted_ = tree.get("training_rows"), tree.get("is_adapted", False)
+        check_stored(isinstance(self.is_adapted_, bool), "is_adapted must be true or false")
         groups = self.encoder_.groups
         self.training_rows_ = None if state is None else TrainingRows.from_state(state, groups, self.task_)
 
@@ -269,7 +297,8 @@ class AnyMaskRegressor(RegressorMixin, PredictionIntervals, _AnyMaskEstimator):
         weights change linearly with the share of the columns that are observed. The weights of all members
         sum to one. For several targets, each weight is a list with one number per target. Members:
         "mixture", "boosting", "residual boosting" (trees fitted to the residuals of the mixture), "net"
-        ("net 1", … if there are several) and "constant"; members with weights below 0.03 are left out.
+        ("net 1", … if there are several) and "constant", and of an adapted model "adapted boosting" and so
+        on; members with weights below 0.03 are left out.
     validation_loss_ : float
         RMSE of the predictions, over all targets and in their units, on the held-out rows with their own
         missing values, without further masks. Slightly optimistic, because the members' weights were fitted
@@ -358,8 +387,8 @@ class AnyMaskClassifier(ClassifierMixin, PredictionSets, _AnyMaskEstimator):
         Member name → {"complete rows": weight, "empty rows": weight}: the weight of the member in the
         prediction of rows without missing values, and of rows in which everything is missing. In between,
         weights change linearly with the share of the columns that are observed. The weights of all members
-        sum to one. Members: "mixture", "boosting", "net" ("net 1", … if there are several) and "constant";
-        members with weights below 0.03 are left out.
+        sum to one. Members: "mixture", "boosting", "net" ("net 1", … if there are several) and "constant",
+        and of an adapted model "adapted boosting" and so on; members with weights below 0.03 are left out.
     validation_loss_ : float
         Log loss of the class probabilities on the held-out rows with their own missing values, without
         further masks. Slightly optimistic, because the members' weights were fitted on these rows.

@@ -334,10 +334,16 @@ class MissingEstimator(BaseEstimator, ABC):
         else:
             self.n_outputs_ = task.d_output
 
-    def _encode(self, X: Any) -> Encoded:
+    def _encode(self, X: Any, are_masks_new: bool = False) -> Encoded:
         """Check a user's table and encode it.
 
         Public methods must call it directly, because the warnings refer to their caller.
+
+        Parameters
+        ----------
+        X : table
+        are_masks_new : bool, default=False
+            Whether missing values that did not occur in training are expected, so that there is no warning.
         """
         check_is_fitted(self)
         self._check_parameters()
@@ -349,8 +355,8 @@ class MissingEstimator(BaseEstimator, ABC):
         )
         if encoded.exceeded:
             self._warn_out_of_range(encoded)
-        if encoded.unknown or not encoded.mask.all():
-            self._warn_unseen_missing(encoded)
+        if encoded.unknown or not (encoded.mask.all() or are_masks_new):
+            self._warn_unseen_missing(encoded, are_masks_new)
         return encoded
 
     def _warn_out_of_range(self, encoded: Encoded) -> None:
@@ -368,8 +374,8 @@ class MissingEstimator(BaseEstimator, ABC):
             stacklevel=4,
         )
 
-    def _warn_unseen_missing(self, encoded: Encoded) -> None:
-        missing = self.encoder_.unseen_missing(encoded)
+    def _warn_unseen_missing(self, encoded: Encoded, are_masks_new: bool) -> None:
+        missing = {} if are_masks_new else self.encoder_.unseen_missing(encoded)
         unknown = encoded.unknown
         never_missing = self._declared_never_missing()
         is_ignored = self.on_unseen_missing == "ignore"

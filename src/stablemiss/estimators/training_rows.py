@@ -23,7 +23,7 @@ class TrainingRows:
     is_train, is_valid : (n_rows,) bool
         Rows of both kinds; rows of weight zero are of neither kind.
     digest : str
-        Of the targets of these rows, to recognise them.
+        Of the targets and weights of these rows, to recognise them.
     data : (MaskedData, MaskedData) or None
         The encoded training and validation rows, if they are kept.
     """
@@ -85,18 +85,25 @@ class TrainingRows:
             np.unpackbits(stored_array(state, name, (n_bytes,), np.uint8), count=n_rows).astype(bool)
             for name in ("is_train", "is_valid")
         )
+        check_stored(bool(is_train.any() and is_valid.any()), "there must be rows of both kinds")
         data = state["data"]
         if data is not None:
             check_stored(isinstance(data, list) and len(data) == 2, "data must be two tables")
             train, valid = (_table_from(one, groups, task) for one in data)
+            n_rows_of = (int(is_train.sum()), int(is_valid.sum()))
+            check_stored((len(train), len(valid)) == n_rows_of, "data must have the rows of both kinds")
             data = (train, valid)
         return cls(is_train, is_valid, digest, data)
 
 
 def digest_of(train: MaskedData, valid: MaskedData) -> str:
-    """A short digest of the targets."""
-    targets = np.concatenate([train.target, valid.target])
-    return hashlib.sha256(np.ascontiguousarray(targets).tobytes()).hexdigest()[:16]
+    """A short digest of the targets and weights."""
+    digest = hashlib.sha256()
+    for rows in (train, valid):
+        digest.update(np.ascontiguousarray(rows.target).tobytes())
+        # Weights are scaled to mean one, which may round differently.
+        digest.update(np.ascontiguousarray(rows.weight.astype(np.float32)).tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _table_from(state: Any, groups: NDArray[np.int64], task: Task) -> MaskedData:
@@ -109,4 +116,8 @@ def _table_from(state: Any, groups: NDArray[np.int64], task: Task) -> MaskedData
         target = stored_array(state, "target", (n,), np.int64, lowest=0, highest=task.d_output - 1)
     else:
         target = stored_array(state, "target", (n, task.d_output))
+    check_stored(not values[~mask].any(), "values must be zero where they are missing")
+    same_as_first = mask == mask[:, np.searchsorted(groups, groups)]
+    check_stored(bool(same_as_first.all()), "columns of one group must be missing together")
+    check_stored(bool(weight.any()), "weights must not all be zero")
     return MaskedData(values, mask, target, weight, groups)

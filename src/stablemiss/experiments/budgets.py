@@ -65,7 +65,7 @@ MCAR: dict[str, dict[str, Any]] = {
 }
 
 
-# PAPER: 1 to 3 layers of 128 to 4096 units, searched; all else is fixed. Method → space of budget "paper".
+# PAPER: 1 to 3 layers of 128 to 4096 units. Method → space of budget "paper".
 _WIDTHS = (128, 256, 512, 1024, 2048, 4096)
 PAPER_SPACE: dict[str, Space] = {
     "stablemiss": {

@@ -34,6 +34,10 @@ class MaskSource(ABC):
     def draw(self, n: int, rng: Rng) -> Bools:
         """Draw masks (n, d) for n rows, True = stays observed."""
 
+    def useful_copies(self, n_copies: int) -> int:
+        """The number of copies, at most `n_copies`, beyond which masks would repeat."""
+        return n_copies
+
     def copies(self, data: MaskedData, n_copies: int, rng: Rng) -> MaskedData:
         """The rows, unchanged if `keeps_rows` and masked otherwise, followed by `n_copies` masked copies.
 
@@ -82,13 +86,13 @@ class GivenMasks(MaskSource):
     keeps_rows: ClassVar[bool] = False
     mask: Bools
 
-    @property
-    def n_distinct(self) -> int:
-        """Number of distinct masks."""
-        return len(np.unique(self.mask, axis=0))
-
     def draw(self, n: int, rng: Rng) -> Bools:
-        return self.mask[rng.permutation(np.arange(n) % len(self.mask))]
+        n_rounds = 1 + n // len(self.mask)
+        rows = np.concatenate([rng.permutation(len(self.mask)) for _ in range(n_rounds)])
+        return self.mask[rows[:n]]
+
+    def useful_copies(self, n_copies: int) -> int:
+        return min(n_copies, len(np.unique(self.mask, axis=0)) - 1)
 
 
 @dataclass(frozen=True, eq=False)
