@@ -157,7 +157,6 @@ SHARED_PARAMETERS = {
     "on_unseen_missing": [None, "shout", ARRAY],
     "on_out_of_range": [None, "shout"],
     "allow_missing_columns": [None, "a"],
-    "keep_training_rows": [None, "a"],
     "max_one_hot": [None, "a", 1, 2.5],
     "date_features": [None, "a"],
     "verbose": ["a", 2.5],
@@ -170,8 +169,14 @@ ESTIMATORS = {
         {"method": [None, "forest", 5], "params": ["a", [1], {"rigde": 1}]},
     ),
     MissingClassifier: ({"method": "ols"}, {"method": [None, [], {}], "params": [5, {5: 1}]}),
-    AnyMaskRegressor: ({"budget": "fast", "members": ["boosting"]}, METHOD_PARAMETERS["anymask"]),
-    AnyMaskClassifier: ({"budget": "fast", "members": ["boosting"]}, METHOD_PARAMETERS["anymask"]),
+    AnyMaskRegressor: (
+        {"budget": "fast", "members": ["boosting"]},
+        {**METHOD_PARAMETERS["anymask"], "keep_training_rows": [None, "a"]},
+    ),
+    AnyMaskClassifier: (
+        {"budget": "fast", "members": ["boosting"]},
+        {**METHOD_PARAMETERS["anymask"], "keep_training_rows": [None, "a"]},
+    ),
     StableMissRegressor: (TINY, METHOD_PARAMETERS["stablemiss"]),
     StableMissClassifier: (TINY, METHOD_PARAMETERS["stablemiss"]),
 }
