@@ -89,7 +89,9 @@ def fit(folder):
         target = y > 0 if name == "boosting" else labels
         models[f"{name}-classes"] = MissingClassifier(name, params=params, random_state=0).fit(X, target)
     two = np.column_stack([y, y**2])
-    models["regressor"] = AnyMaskRegressor(budget="fast", never_missing=["b"], random_state=0)
+    models["regressor"] = AnyMaskRegressor(
+        budget="fast", never_missing=["b"], keep_training_rows=True, random_state=0
+    )
     models["regressor"].fit(X.assign(b=X["b"].fillna(0)), two)
     models["classifier"] = AnyMaskClassifier(budget="fast", random_state=0).fit(X, labels)
     images = np.random.default_rng(0).normal(size=(90, 6, 5))

@@ -42,7 +42,9 @@ def trees(tmp_path_factory):
     y = np.array([row[0] - row[1] + 3 * (row[0] > 0) for row in X])
     models = {name: MissingRegressor(name, params=params) for name, params in METHODS.items()}
     models["classes"] = MissingClassifier("em_mixture", params={"n_components": 1})
-    models["regressor"] = AnyMaskRegressor(budget="fast", members=["mixture", "boosting"], never_missing=[0])
+    models["regressor"] = AnyMaskRegressor(
+        budget="fast", members=["mixture", "boosting"], never_missing=[0], keep_training_rows=True
+    )
     models["classifier"] = AnyMaskClassifier(budget="fast", members=["mixture"])
     path = tmp_path_factory.mktemp("models") / "model"
     trees = {}
@@ -92,6 +94,13 @@ MANIPULATIONS = [
     ("column_net", config("width"), 20_000),
     ("column_net", config("depth"), HUGE),
     ("column_net", config("d_output"), HUGE),
+    ("regressor", ("training_rows", "n_rows"), HUGE),
+    ("regressor", ("training_rows", "is_train"), lambda bits: 0 * bits),
+    ("regressor", ("training_rows", "data", 0, "values"), lambda values: values[:, :1]),
+    ("regressor", ("training_rows", "data", 1, "weight"), lambda weight: 0 * weight),
+    ("regressor", ("training_rows", "data"), lambda data: data[::-1]),
+    ("regressor", ("training_rows",), "none"),
+    ("regressor", ("is_adapted",), "yes"),
     ("neumiss", config("depth"), HUGE),
     ("neumiss", config("hidden"), (20_000, 20_000)),
     ("neumiss", config("hidden"), np.full(2, 20_000)),
