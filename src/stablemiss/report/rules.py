@@ -28,7 +28,7 @@ RULES_OF_COMPARISON = {
     "of the nine columns. AnyMask, the slowest method, is in tables 1 and 3 only, at every budget.",
     "Instances": "Five in tables 1, 3, 6–9 and both figures, three in tables 2, 10 and 11: random "
     "populations with seeds that were not used in development, or random splits of the house sales.",
-    "Versions of the code": "The run was continued over several days while other parts of the project "
+    "Versions of the code": "The run was interrupted and continued while other parts of the project "
     "changed. A record is computed again if a setting of its method changed. Whether other changes altered "
     "scores was checked by repeating old records (docs/reproduction.md).",
 }
