@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import ShuffleSplit
 
 from stablemiss import AnyMaskClassifier, AnyMaskRegressor, load_model
 from stablemiss.estimators import UnknownCategoryWarning
@@ -120,6 +121,14 @@ def test_adapting_uses_the_masks_of_all_new_rows(rows):
     scores = [model.adapt(part, X, y).validation_scores_["rmse"] for part in (new[:300], new, new[300:])]
     assert scores[0] < 0.95 * scores[1]
     assert scores[1] < 0.95 * scores[2]
+
+
+def test_rows_of_a_splitter_that_shuffles_are_found_again(rows):
+    split = ShuffleSplit(1, test_size=0.2, random_state=0)
+    settings = {"budget": "fast", "members": ["boosting"], "random_state": 0}
+    model = AnyMaskRegressor(validation_split=split, **settings).fit(*rows)
+    new = dead(rows[0][:20])
+    assert np.isfinite(model.adapt(new, *rows).predict(new)).all()
 
 
 def test_several_outputs_and_groups(rows):

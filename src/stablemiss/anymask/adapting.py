@@ -16,7 +16,6 @@ from stablemiss.base.method import Method, Predictor
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet, ColumnNetPredictor
 from stablemiss.methods.em_mixture import EMMixturePredictor
-from stablemiss.missingness import GivenMasks
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 
@@ -43,7 +42,6 @@ def fit_adapted_members(
     members: dict[str, Predictor],
     methods: dict[str, Method],
     data: FitData,
-    masks: GivenMasks,
     rng: Rng,
     steps: Steps,
 ) -> dict[str, Predictor]:
@@ -56,14 +54,13 @@ def fit_adapted_members(
     methods : dict
         Name → method of the members that were fitted.
     data : FitData
-        Labelled rows.
-    masks : GivenMasks
-        Masks of the new rows.
+        Labelled rows; its `augmentation` draws the masks of the new rows.
     rng : numpy Generator
     steps : Steps
         Receives the progress of each member, by its name in `names_of_adapted_members`.
     """
     adapted: dict[str, Predictor] = {}
+    masks = data.augmentation
     if isinstance(boosting := methods.get(BOOSTING), Boosting):
         n_copies = masks.useful_copies(MASKED_COPIES - 1)
         train, valid = (

@@ -304,12 +304,11 @@ class AnyMask(Method):
         train, valid, task, rng, progress
             As in `fit`, with the same rows.
         """
-        masks = GivenMasks(new_masks)
-        data = FitData(train, _calibration_subset(valid, rng), task, masks)
+        data = FitData(train, _calibration_subset(valid, rng), task, GivenMasks(new_masks))
         members = predictor.members
         methods = make_plan(self.budget).select(self.members, train.n_columns)
         steps = Steps([*names_of_adapted_members(members, methods, task), STACKING], progress)
-        adapted = fit_adapted_members(members, methods, data, masks, rng, steps)
+        adapted = fit_adapted_members(members, methods, data, rng, steps)
         # Stacking needs the constant, and as the first member.
         constant: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
         return _stack_and_calibrate(constant | members | adapted, data, rng, steps.report(STACKING))

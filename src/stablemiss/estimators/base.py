@@ -166,6 +166,8 @@ class MissingEstimator(BaseEstimator, ABC):
         )
         # Rows of weight zero, and rows that a splitter uses neither for training nor for validation, are
         # dropped, so that values missing only in them do not count as seen in training.
+        # In the order of the table, whatever the splitter returns, so that `adapt` can restore them.
+        train, valid = np.sort(train), np.sort(valid)
         used = np.union1d(train, valid)
         table, target, weight = table.rows(rows[used]), target[rows[used]], weight[rows[used]]
         train, valid = np.searchsorted(used, train), np.searchsorted(used, valid)
