@@ -103,10 +103,21 @@ def test_generated_kernels_equal_a_loop_that_builds_the_network_of_each_image():
         half = layer(1, full, 2).relu()
         quarter = layer(2, half, 2).relu()
         assert (half.shape[2:], quarter.shape[2:]) == ((3, 4), (2, 2))
-        half = (layer(3, interpolate(quarter, size=(3, 4))) + half).relu()
-        full = (layer(4, interpolate(half, size=(6, 7))) + full).relu()
+        half = (layer(3, interpolate(quarter, scale_factor=2))[..., :3, :4] + half).relu()
+        full = (layer(4, interpolate(half, scale_factor=2))[..., :6, :7] + full).relu()
         expected = layer(5, full).flatten()
         torch.testing.assert_close(network(values, mask)[row], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("size", "kernel"), [((8, 8), 3), ((7, 10), 5), ((5, 3), 3)])
+def test_shared_parameters_give_the_same_as_equal_parameters_of_each_image(size, kernel):
+    """Shared kernels are applied to enlarged images as transposed convolutions, those of an image are not."""
+    g = ConvolutionalG(2, 1, (3, 4, 5), kernel)
+    parameters = torch.randn(sum(g.sizes)).double()
+    images = torch.randn(4, 2, *size).double()
+    shared, _ = g.forward(images, parameters)
+    own, _ = g.forward(images, parameters.expand(4, -1))
+    torch.testing.assert_close(shared, own, rtol=1e-9, atol=1e-9)
 
 
 def test_local_modulation_reacts_to_the_mask_nearby_only_through_places_nearby():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, interpolate
+from torch.nn.functional import avg_pool2d, conv2d, conv_transpose2d, interpolate, pad
 
 from stablemiss.networks.hyper import INITIAL_MASK_SCALE, ParameterGenerator
 
@@ -38,6 +38,7 @@ class _Layer(NamedTuple):
     d_out: int
     stride: int
     level: int
+    enlarges: bool = False  # its inputs are enlarged to twice their height and width first
 
 
 class ConvolutionalG:
@@ -65,8 +66,8 @@ class ConvolutionalG:
             _Layer(d_in, fine, 1, 0),
             _Layer(fine, middle, 2, 1),
             _Layer(middle, coarse, 2, 2),
-            _Layer(coarse, middle, 1, 1),
-            _Layer(middle, fine, 1, 0),
+            _Layer(coarse, middle, 1, 1, enlarges=True),
+            _Layer(middle, fine, 1, 0, enlarges=True),
             _Layer(fine, d_out, 1, 0),
         ]
         self.sizes = [layer.d_out * (layer.d_in * kernel**2 + 1) for layer in self.layers]
@@ -92,8 +93,11 @@ class ConvolutionalG:
         weight = kernels[..., :-1].unflatten(-1, (layer.d_in, self.kernel, self.kernel))
         bias = kernels[..., -1]
         padding = self.kernel // 2
+        if parameters.ndim == 1 and layer.enlarges:
+            return _enlarge_and_convolve(inputs, weight, bias)
         if parameters.ndim == 1:
             return conv2d(inputs, weight, bias, layer.stride, padding)
+        inputs = interpolate(inputs, scale_factor=2) if layer.enlarges else inputs
         # One convolution whose groups are the images costs about as much as one with shared kernels.
         n = len(inputs)
         output = conv2d(
@@ -126,8 +130,10 @@ class ConvolutionalG:
         """
         flat = parameters.split(self.sizes, dim=-1)
 
-        def apply(number: int, inputs: Tensor) -> Tensor:
+        def apply(number: int, inputs: Tensor, skip: Tensor | None = None) -> Tensor:
             output = self.convolve(number, inputs, flat[number])
+            if skip is not None:
+                output = _crop(output, skip)
             if modulation is None:
                 return output
             gain, bias = modulation[number]
@@ -136,8 +142,8 @@ class ConvolutionalG:
         fine = apply(0, image).relu()
         middle = apply(1, fine).relu()
         coarse = apply(2, middle).relu()
-        middle = (apply(3, interpolate(coarse, size=middle.shape[2:])) + middle).relu()
-        fine = (apply(4, interpolate(middle, size=fine.shape[2:])) + fine).relu()
+        middle = (apply(3, coarse, middle) + middle).relu()
+        fine = (apply(4, middle, fine) + fine).relu()
         return apply(5, fine), fine
 
 
@@ -424,26 +430,42 @@ class PartialCNN(SharedCNN):
         ]
         modulation: list[tuple[Tensor, Tensor]] = []
 
-        def cover(observed: Tensor) -> Tensor:
+        def cover(observed: Tensor, skip: Tensor | None = None) -> Tensor:
             """Append the modulation of the next layer, whose inputs are observed there; return its mask."""
             number = len(modulation)
             window = observed.new_ones(1, 1, self.g.kernel, self.g.kernel)
             layer, padding = self.g.layers[number], self.g.kernel // 2
+            observed = interpolate(observed, scale_factor=2) if layer.enlarges else observed
             n_seen = conv2d(observed, window, None, layer.stride, padding)
             n_all = conv2d(torch.ones_like(observed), window, None, layer.stride, padding)
+            if skip is not None:
+                n_seen, n_all = _crop(n_seen, skip), _crop(n_all, skip)
             is_seen = (n_seen > 0).to(observed)
             gain = n_all / n_seen.clamp_min(1e-6) * is_seen
             # g scales the bias of a convolution together with it; this takes the scale back.
             modulation.append((gain, (is_seen - gain) * biases[number]))
-            return is_seen
+            return is_seen if skip is None else torch.maximum(is_seen, skip)
 
         fine = cover(mask.mean(dim=1, keepdim=True))
         middle = cover(fine)
         coarse = cover(middle)
-        middle = torch.maximum(cover(interpolate(coarse, size=middle.shape[2:])), middle)
-        fine = torch.maximum(cover(interpolate(middle, size=fine.shape[2:])), fine)
-        cover(fine)
+        cover(cover(cover(coarse, middle), fine))
         return modulation
+
+
+def _crop(enlarged: Tensor, image: Tensor) -> Tensor:
+    """Without the last row or column if the height or width of the image is odd."""
+    return enlarged[..., : image.shape[2], : image.shape[3]]
+
+
+def _enlarge_and_convolve(inputs: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Convolution of images that are enlarged to twice their size by repeating each pixel.
+
+    Pixels that repeat need no multiplication of their own: this is a transposed convolution, whose kernels
+    are the sums of neighbouring weights. It takes 4/9 of the multiplications of kernels of width 3.
+    """
+    sums = avg_pool2d(pad(weight.flip(2, 3), (1, 1, 1, 1)), 2, stride=1, divisor_override=1)
+    return conv_transpose2d(inputs, sums.transpose(0, 1), bias, stride=2, padding=weight.shape[-1] // 2)
 
 
 def _mask_convolutions(d_in: int, widths: tuple[int, ...], strides: tuple[int, ...]) -> nn.Sequential:
