@@ -44,11 +44,14 @@ NETWORKS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "stablemiss_unweighted": ("stablemiss", "global", {}),
     "stablemiss_local": ("stablemiss", "local", {}),
     "stablemiss_local_augmented": ("stablemiss", "local", {"mask_augmentation": True}),
+    "stablemiss_local_without_graph": ("stablemiss", "local", {}),
     "zero_fill": ("stablemiss", "none", {}),
     "mask_input": ("stablemiss", "input", {}),
     "mask_input_augmented": ("stablemiss", "input", {"mask_augmentation": True}),
     "partial_convolution": ("stablemiss", "partial", {}),
 }
+# Networks for sensors that do not get the graph of the data set.
+WITHOUT_GRAPH = ("stablemiss_local_without_graph",)
 # Training of all networks of a data set, near the best of a few settings that were compared with one seed on
 # held-out training images and weeks.
 _SENSORS = {

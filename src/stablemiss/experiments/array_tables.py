@@ -103,6 +103,7 @@ _SENSOR_METHODS = (
     "stablemiss_unweighted",
     "stablemiss_local",
     "stablemiss_local_augmented",
+    "stablemiss_local_without_graph",
     "zero_fill",
     "mask_input",
     "mask_input_augmented",

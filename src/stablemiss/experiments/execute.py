@@ -22,6 +22,7 @@ from stablemiss.datasets import Graph
 from stablemiss.estimators import MissingRegressor, OutOfRangeWarning
 from stablemiss.estimators.missing import method_with_params
 from stablemiss.evaluation import fit_and_score
+from stablemiss.experiments.array_methods import WITHOUT_GRAPH
 from stablemiss.experiments.budgets import LABELS, PAPER_SPACE
 from stablemiss.experiments.problem import Problem
 from stablemiss.experiments.runs import Run
@@ -81,7 +82,7 @@ def _score(run: Run, progress: Progress | None) -> dict[str, Any]:
     with warnings.catch_warnings():
         # A few test rows lie far outside the range of the training rows; all methods receive the same rows.
         warnings.simplefilter("ignore", OutOfRangeWarning)
-        method = with_graph(run.method(), problem.graph)
+        method = with_graph(run.method(), None if run.label in WITHOUT_GRAPH else problem.graph)
         model, config = _model(run, method, problem)
         search_seconds = perf_counter() - start
         X, y = problem.X, problem.y

@@ -28,6 +28,7 @@ TITLES = {
     "optimal": "Optimal",
     "stablemiss_local": "StableMiss with local φ",
     "stablemiss_local_augmented": "StableMiss with local φ and mask augmentation",
+    "stablemiss_local_without_graph": "StableMiss with local φ, without the graph",
     "zero_fill": "g without φ",
     "mask_input": "g without φ that reads the mask",
     "mask_input_augmented": "g without φ that reads the mask with mask augmentation",
