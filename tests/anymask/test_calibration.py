@@ -141,6 +141,46 @@ def test_intervals_widen_with_the_information_lost_not_with_the_number_of_missin
     assert informative > 1.8 * uninformative
 
 
+def skewed(n, rng):
+    """One column; errors above the prediction are larger than those below it."""
+    values = rng.normal(size=(n, 1))
+    return values, values + rng.exponential(size=(n, 1))
+
+
+def test_quantiles_are_one_sided_and_follow_skewed_errors():
+    quantiles = (0.05, 0.3, 0.5, 0.8, 0.95)
+    shares = []
+    for seed in range(5):
+        rng = to_rng(seed)
+        calibrator = calibrate(*skewed(1000, rng), lambda values, mask: values * mask + 1.0, rng)
+        values, target = skewed(4000, rng)
+        mask = np.ones(values.shape, dtype=bool)
+        bounds = [calibrator.quantile(values, mask, values + 1.0, quantile) for quantile in quantiles]
+        assert all((low <= high).all() for low, high in pairwise(bounds))
+        shares.append([(target <= bound).mean() for bound in bounds])
+    np.testing.assert_allclose(np.mean(shares, axis=0), quantiles, atol=0.025)
+
+
+def test_errors_that_the_mixture_expects_need_no_trees():
+    """The size of the errors is known for each row: intervals are those of the known distribution."""
+    ratios = []
+    for seed in range(4):
+        rng = to_rng(seed)
+        values = rng.normal(size=(600, 3))
+        size = np.exp(values[:, :1])
+        data = MaskedData.of(values, np.ones(values.shape, dtype=bool), size * rng.normal(size=(600, 1)))
+        task, outputs = Regression.of(data.target), np.zeros((600, 1))
+        new, mask = rng.normal(size=(500, 3)), np.ones((500, 3), dtype=bool)
+        widths = []
+        for expected, expected_new in ((size, np.exp(new[:, :1])), (None, None)):
+            calibrator = ConformalCalibrator.of(outputs, data, task, 1, rng, expected)
+            bounds = calibrator.interval(new, mask, np.zeros((500, 1)), 0.9, expected_new)
+            widths.append(np.ptp(bounds, axis=2)[:, 0] / (2 * 1.645 * np.exp(new[:, 0])))
+        ratios.append([np.mean(np.abs(np.log(width))) for width in widths])
+    known, unknown = np.mean(ratios, axis=0)
+    assert known < 0.12 < 0.2 < unknown
+
+
 def test_higher_coverage_gives_wider_intervals_and_larger_sets(fitted):
     rng = to_rng(1)
     values, _ = numbers(200, rng)

@@ -275,6 +275,7 @@ def test_a_wrong_coverage_is_refused(coverage, fitted, refuses):
     regressor, classifier = fitted
     refuses(lambda: regressor.predict_interval([[0.0, 0.0]], coverage=coverage), "coverage", shown(coverage))
     refuses(lambda: classifier.predict_set([[0.0, 0.0]], coverage=coverage), "coverage", shown(coverage))
+    refuses(lambda: regressor.predict_quantile([[0.0, 0.0]], quantile=coverage), "quantile", shown(coverage))
 
 
 @pytest.mark.parametrize(

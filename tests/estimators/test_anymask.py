@@ -98,6 +98,7 @@ def test_a_column_that_was_never_missing_may_be_missing_without_a_warning(classi
     ("estimator", "method"),
     [
         (AnyMaskRegressor, "predict_interval"),
+        (AnyMaskRegressor, "predict_quantile"),
         (AnyMaskRegressor, "explain_missing"),
         (AnyMaskClassifier, "predict_set"),
         (AnyMaskClassifier, "explain_missing"),
@@ -126,6 +127,26 @@ def test_intervals_contain_the_prediction_and_intervals_of_smaller_coverage(regr
     assert (large[:, 0] < small[:, 0]).all()
     assert (small[:, 1] < large[:, 1]).all()
     assert ((small[:, 0] <= regressor.predict(X)) & (regressor.predict(X) <= small[:, 1])).all()
+
+
+@pytest.mark.parametrize("columns", MASKS, ids=str)
+def test_quantiles_are_exceeded_as_rarely_as_they_say(regressor, columns):
+    X, y = draw_noisy(4000, seed=1)
+    bounds = [regressor.predict_quantile(hidden(X, columns), quantile) for quantile in (0.1, 0.5, 0.95)]
+    assert all(bound.shape == (4000,) for bound in bounds)
+    low, middle, high = (np.mean(y <= bound) for bound in bounds)
+    assert (low, high) == pytest.approx((0.1, 0.95), abs=0.06)
+    # A small bias of the prediction moves the middle most.
+    assert middle == pytest.approx(0.5, abs=0.1)
+    assert (bounds[0] < bounds[1]).all()
+    assert (bounds[1] < bounds[2]).all()
+
+
+def test_quantiles_of_several_outputs(two_outputs):
+    X, _ = draw(50, seed=3)
+    low, high = (two_outputs.predict_quantile(X.to_numpy(), quantile) for quantile in (0.1, 0.9))
+    assert low.shape == high.shape == (50, 2)
+    assert (low < high).all()
 
 
 def test_each_output_has_an_interval_in_its_units(two_outputs):

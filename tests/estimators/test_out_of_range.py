@@ -69,6 +69,9 @@ def test_intervals_include_those_of_the_row_without_the_value():
     hidden = model.predict_interval(new.assign(a=[np.nan, np.nan, *X["a"].tail(2)]))
     assert (lower[:2] <= hidden[:2, 0]).all()
     assert (upper[:2] >= hidden[:2, 1]).all()
+    assert (
+        model.predict_quantile(new, 0.95)[:2] >= model.predict_quantile(new.assign(a=np.nan), 0.95)[:2]
+    ).all()
     prediction = model.predict(new)
     assert ((lower <= prediction) & (prediction <= upper)).all()
     # Other rows have the same interval as without values out of range in the table.

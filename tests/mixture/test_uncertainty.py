@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from stablemiss.data import zero_where_missing
-from stablemiss.mixture import GaussianMixture, Uncertainty
+from stablemiss.mixture import ConditionalVariance, GaussianMixture, Uncertainty
 
 
 def make_mixture(rng, n_components=3, d=6, n_targets=1):
@@ -249,3 +249,15 @@ def test_expected_errors_of_a_target_without_noise_are_not_negative():
     assert min(uncertainty.error.min(), uncertainty.error_if_complete.min()) >= 0
     np.testing.assert_allclose(uncertainty.error_if_complete, 0.0, atol=1e-12)
     np.testing.assert_allclose(uncertainty.error[mask.all(axis=1)], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_the_conditional_variance_alone_is_the_error(n_targets):
+    rng = np.random.default_rng(0)
+    mixture = make_mixture(rng, n_targets=n_targets)
+    values = draw(mixture, 50, rng)[:, :6]
+    mask = rng.random(values.shape) < 0.6
+    mask[:2] = [[True], [False]]
+    values = zero_where_missing(values, mask)
+    expected = Uncertainty.of(mixture, values, mask).error
+    np.testing.assert_allclose(ConditionalVariance(mixture, 6).of(values, mask), expected, rtol=1e-12)

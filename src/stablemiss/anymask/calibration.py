@@ -2,14 +2,15 @@
 
 Split conformal prediction computes one margin from held-out rows. It is valid on average over rows with the
 same distribution of masks, but not if other values are missing. Here the calibration rows are predicted under
-many masks (mask augmentation), trees predict the size of the error from the observed values, and the margin
-is computed from rows with a similar number of missing columns.
+many masks (mask augmentation). The size of the error is predicted from the observed values: by the standard
+deviation of the target under the mixture, which knows what each mask costs, and by trees, which correct it
+where that helps on rows that they were not trained on. The margin is computed from rows with a similar number
+of missing columns.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ from stablemiss.tasks import Classification, Task
 if TYPE_CHECKING:
     import lightgbm
 
+# Which errors a margin bounds: of any sign, above the prediction, or below it.
+Side = Literal["absolute", "upper", "lower"]
 # Maximum number of calibration rows, counting masked copies; it bounds time and file size for long tables.
 MAX_ROWS = 25_000
 # Maximum number of cells in them, for very wide tables.
@@ -37,9 +40,10 @@ ERROR_OFFSET = 0.05
 # A high quantile rather than the mean, because intervals must be wider where errors have a heavy tail. The
 # exact value of alpha matters little, because the margin corrects for it.
 OBJECTIVE = "quantile"
+ALPHA = 0.75
 TREE_PARAMS = {
     "objective": OBJECTIVE,
-    "alpha": 0.75,
+    "alpha": ALPHA,
     "learning_rate": 0.15,
     "num_leaves": 15,
     "min_data_in_leaf": 60,
@@ -50,7 +54,8 @@ TREE_PARAMS = {
     "force_col_wise": True,
     "verbosity": -1,
 }
-N_TREES = 40
+# Numbers of trees to choose from; 0 leaves the errors that the mixture expects as they are.
+N_TREES = (0, 5, 10, 20, 40)
 # Minimum effective number of rows for a margin. If a stratum has fewer rows, the bandwidth is increased to
 # include rows of neighbouring strata.
 MIN_EFFECTIVE_ROWS = 500
@@ -63,12 +68,12 @@ N_CONFIDENCE_BINS = 20
 class ConformalCalibrator:
     """Conformal prediction intervals and sets, from the errors of a fitted predictor under many masks.
 
-    The **score** of a calibration row measures its prediction error. For numeric targets it is the absolute
-    error divided by the error that trees predict from the observed values; for classification it is the total
-    probability of the classes ranked above the true class. The margin for a new row is a weighted quantile of
-    the scores of the calibration rows. Calibration rows have a larger weight if their **stratum** is close to
-    that of the new row. The stratum is the number of missing columns for numeric targets, and the binned
-    largest class probability for classification.
+    The **score** of a calibration row measures its prediction error. For numeric targets it is the error
+    divided by its size as mixture and trees predict it from the observed values; for classification it is the
+    total probability of the classes ranked above the true class. The margin for a new row is a weighted
+    quantile of the scores, or absolute scores, of the calibration rows. Calibration rows have a larger weight
+    if their **stratum** is close to that of the new row. The stratum is the number of missing columns for
+    numeric targets, and the binned largest class probability for classification.
 
     Coverage is valid on average over rows that are masked like the calibration rows. Under one fixed mask it
     is only as accurate as the trees, or as the class probabilities.
@@ -79,8 +84,9 @@ class ConformalCalibrator:
         The column of the user's table that each encoded column belongs to. Missing columns of the user's
         table are counted.
     models : list of list of str
-        For each output, the trees that predict the size of its errors, one model text per fold; empty if
-        there were too few rows, and for classification.
+        For each output, the trees that predict the size of its errors relative to the expected ones, one
+        model text per fold, or none if trees do not help; empty if there were too few rows, and for
+        classification.
     scores : (k, m)
         Scores of the calibration rows, for each of k outputs (k = 1 for classification).
     stratum, weight : (m,)
@@ -127,11 +133,20 @@ class ConformalCalibrator:
         self.bandwidth = bandwidth
         self.n_rows = n_rows
         # The features are those of `_tree_features`.
-        n_features = len(groups) + 1 + len(scores)
+        n_features = len(groups) + 1 + 2 * len(scores)
+        self._orders: dict[Side, tuple[Floats, NDArray[np.int64]]] = {}
         self._boosters = [[load_booster(text, n_features, OBJECTIVE) for text in texts] for texts in models]
 
     @classmethod
-    def of(cls, outputs: Floats, calibration: MaskedData, task: Task, n_copies: int, rng: Rng) -> Self:
+    def of(
+        cls,
+        outputs: Floats,
+        calibration: MaskedData,
+        task: Task,
+        n_copies: int,
+        rng: Rng,
+        expected: Floats | None = None,
+    ) -> Self:
         """Calibrate on rows with known targets.
 
         Parameters
@@ -148,6 +163,8 @@ class ConformalCalibrator:
             precise.
         rng : numpy Generator
             Draws the folds and, if there are very many rows, a subset of them.
+        expected : (n, d_output), default=None
+            Expected size of the errors of numeric outputs, up to a factor. None: the same for all rows.
         """
         max_rows = min(MAX_ROWS, MAX_CELLS // calibration.n_columns)
         chosen = np.sort(rng.permutation(np.flatnonzero(calibration.weight))[:max_rows])
@@ -164,17 +181,25 @@ class ConformalCalibrator:
             scores = _probability_above(probabilities)[np.arange(len(row)), calibration.target][None]
         else:
             stratum, n_strata = _count_missing(calibration.mask, groups), len(np.unique(groups)) + 1
-            scores = np.abs(calibration.target - outputs).T
+            expected = _positive(np.ones_like(outputs) if expected is None else expected[chosen])
+            scores = (calibration.target - outputs).T / expected.T
             if len(distinct_rows) >= MIN_ROWS:
                 # All copies of a row are in the same fold, because they have the same target.
                 fold = (rng.permutation(len(distinct_rows)) % N_FOLDS)[row]
-                features = _tree_features(calibration.values, calibration.mask, outputs, stratum)
-                models, expected = _fit_error_size(scores, features, weight, fold)
-                scores = scores / expected
+                features = _tree_features(calibration.values, calibration.mask, outputs, expected, stratum)
+                models, factor = _fit_error_size(np.abs(scores), features, weight, fold)
+                scores = scores / factor
         bandwidth, n_rows = _bandwidths(stratum, row, weight, n_strata)
         return cls(groups, models, scores, stratum, weight, edges, bandwidth, n_rows)
 
-    def interval(self, values: Floats, mask: Bools, outputs: Floats, coverage: float) -> Floats:
+    def interval(
+        self,
+        values: Floats,
+        mask: Bools,
+        outputs: Floats,
+        coverage: float,
+        expected: Floats | None = None,
+    ) -> Floats:
         """Bounds (n, d_output, 2) that contain each encoded target with probability `coverage`.
 
         Bounds are always finite. If there are too few calibration rows for such a high coverage (fewer than
@@ -189,19 +214,63 @@ class ConformalCalibrator:
             The predictor's outputs for these rows, the centres of the intervals.
         coverage : float between 0 and 1
             Raising it widens the intervals.
+        expected : (n, d_output), default=None
+            As in `of`.
 
         See Also
         --------
         sets : The same for classification.
         """
-        n_missing = _count_missing(mask, self.groups)
-        margin, extrapolation = self._margin(n_missing, coverage)
-        if self._boosters:
-            features = _tree_features(values, mask, outputs, n_missing)
-            error_size = [_predict_error_size(boosters, features) for boosters in self._boosters]
-            margin = margin * np.column_stack(error_size)
-        margin = margin * extrapolation[:, None]
+        margin = self._scaled_margin(values, mask, outputs, coverage, expected, "absolute")
         return np.stack([outputs - margin, outputs + margin], axis=2)
+
+    def quantile(
+        self,
+        values: Floats,
+        mask: Bools,
+        outputs: Floats,
+        quantile: float,
+        expected: Floats | None = None,
+    ) -> Floats:
+        """Bounds (n, d_output) below which each encoded target lies with probability `quantile`.
+
+        Unlike an interval, they follow errors that are larger in one direction than in the other.
+
+        Parameters
+        ----------
+        values, mask, outputs, expected
+            As in `interval`.
+        quantile : float between 0 and 1
+            Raising it raises the bounds.
+
+        See Also
+        --------
+        interval : Bounds on both sides.
+        """
+        if quantile >= 0.5:
+            return outputs + self._scaled_margin(values, mask, outputs, quantile, expected, "upper")
+        return outputs - self._scaled_margin(values, mask, outputs, 1 - quantile, expected, "lower")
+
+    def _scaled_margin(
+        self,
+        values: Floats,
+        mask: Bools,
+        outputs: Floats,
+        coverage: float,
+        expected: Floats | None,
+        side: Side,
+    ) -> Floats:
+        """Distance (n, d_output) between predictions and bounds."""
+        n_missing = _count_missing(mask, self.groups)
+        margin, extrapolation = self._margin(n_missing, coverage, side)
+        # Only a bound away from the prediction is moved further away.
+        margin = margin * np.where(margin > 0, extrapolation[:, None], 1.0)
+        expected = _positive(np.ones_like(outputs) if expected is None else expected)
+        if any(self._boosters):
+            features = _tree_features(values, mask, outputs, expected, n_missing)
+            factors = [_predict_error_size(boosters, features) for boosters in self._boosters]
+            margin = margin * np.column_stack(factors)
+        return margin * expected
 
     def sets(self, probabilities: Floats, coverage: float) -> Bools:
         """Prediction sets, (n, n_classes) bool, that contain the true class with probability `coverage`.
@@ -221,7 +290,8 @@ class ConformalCalibrator:
         --------
         interval : The same for numeric targets.
         """
-        margin, extrapolation = self._margin(_confidence_stratum(probabilities, self.edges), coverage)
+        stratum = _confidence_stratum(probabilities, self.edges)
+        margin, extrapolation = self._margin(stratum, coverage, "upper")
         return (_probability_above(probabilities) <= margin) | (extrapolation > 1)[:, None]
 
     def state(self) -> dict[str, Any]:
@@ -249,7 +319,7 @@ class ConformalCalibrator:
         models = stored_list(state, "models", list)
         if models:
             check_stored(not is_classes, "only numeric outputs have models")
-            check_stored(len(models) == n_scores and all(models), "each output must have models")
+            check_stored(len(models) == n_scores, "each output must have a list of models")
         for texts in models:
             stored_list({"models": texts}, "models", str)
         return cls(
@@ -263,27 +333,32 @@ class ConformalCalibrator:
             stored_array(state, "n_rows", (n_strata,), lowest=1e-9),
         )
 
-    @cached_property
-    def _order(self) -> NDArray[np.int64]:
-        """Calibration rows by ascending score, (k, m); computed for the first interval, not when loading."""
-        return np.argsort(self.scores, axis=1, kind="stable")
+    def _ordered(self, side: Side) -> tuple[Floats, NDArray[np.int64]]:
+        """Scores in the direction of a bound, (k, m), and the calibration rows by ascending score, (k, m)."""
+        # Computed when it is first needed, not when loading.
+        if side not in self._orders:
+            scores = np.abs(self.scores) if side == "absolute" else self.scores
+            scores = -scores if side == "lower" else scores
+            self._orders[side] = scores, np.argsort(scores, axis=1, kind="stable")
+        return self._orders[side]
 
-    def _margin(self, stratum: NDArray[np.int64], coverage: float) -> tuple[Floats, Floats]:
+    def _margin(self, stratum: NDArray[np.int64], coverage: float, side: Side) -> tuple[Floats, Floats]:
         """Quantile (n, k) of the scores for rows of these strata, and the factor (n,) to extrapolate it."""
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie between 0 and 1, for example 0.9; got {coverage!r}.")
+        scores, orders = self._ordered(side)
         strata, position = np.unique(stratum, return_inverse=True)
         margins = np.empty((len(strata), len(self.scores)))
         for i, number in enumerate(strata):
             weight = self.weight * _kernel(self.stratum, number, self.bandwidth[number])
-            for output, order in enumerate(self._order):
+            for output, order in enumerate(orders):
                 cumulative = np.cumsum(weight[order])
                 # Conformal correction: the new row counts as one more row, which may have the largest score.
                 threshold = coverage * (1 + 1 / self.n_rows[number]) * cumulative[-1]
                 # Scores after `last` belong to rows of distant strata, whose weight is negligible.
                 last = np.searchsorted(cumulative, cumulative[-1] * (1 - 1e-6))
                 first = min(np.searchsorted(cumulative, threshold * (1 - 1e-12)), last)
-                margins[i, output] = self.scores[output, order[first]]
+                margins[i, output] = scores[output, order[first]]
         factor = 1 / ((self.n_rows[strata] + 1) * (1 - coverage))
         extrapolation = np.where(factor > 1 + 1e-12, factor, 1.0)
         return margins[position], extrapolation[position]
@@ -295,38 +370,71 @@ def _count_missing(mask: Bools, groups: NDArray[np.int64]) -> NDArray[np.int64]:
     return (~np.asarray(mask, dtype=bool)[:, first]).sum(axis=1)
 
 
-def _tree_features(values: Floats, mask: Bools, outputs: Floats, n_missing: NDArray[np.int64]) -> Floats:
-    """Features of the trees: observed values, the number of missing columns, and the prediction."""
-    return np.column_stack([np.where(mask, values, np.nan), n_missing, outputs])
+def _tree_features(
+    values: Floats, mask: Bools, outputs: Floats, expected: Floats, n_missing: NDArray[np.int64]
+) -> Floats:
+    """Features of the trees: observed values, number of missing columns, prediction, and expected errors."""
+    return np.column_stack([np.where(mask, values, np.nan), n_missing, outputs, expected])
+
+
+def _positive(expected: Floats) -> Floats:
+    """Expected errors that are not zero, as they can be for a target that follows from the columns."""
+    return np.maximum(expected, 1e-6)
 
 
 def _fit_error_size(
     errors: Floats, features: Floats, weight: Floats, fold: NDArray[np.int64]
 ) -> tuple[list[list[str]], Floats]:
-    """Fit trees for each output; return them and out-of-fold predictions (k, n) of the size of the errors."""
+    """Fit trees for each output; return them and out-of-fold predictions (k, n) of the size of the errors.
+
+    The number of trees is the one with the lowest loss on the rows of the other folds; zero trees predict the
+    same size for all rows.
+    """
     # Imported late, so that the estimators can be imported quickly.
     import lightgbm
 
     models: list[list[str]] = []
-    expected = np.empty_like(errors)
+    predicted = np.ones_like(errors)
     for output, error in enumerate(errors):
         # The last term avoids log(0) for constant targets, which are predicted exactly.
         target = np.log(error + ERROR_OFFSET * error.mean() + 1e-12)
-        models.append([])
+        logs = np.empty((len(N_TREES), len(target)))
+        boosters = []
         for k in range(N_FOLDS):
             train, test = fold != k, fold == k
             data = lightgbm.Dataset(features[train], target[train], weight=weight[train], params=TREE_PARAMS)
-            text = model_text(lightgbm.train(TREE_PARAMS, data, num_boost_round=N_TREES))
-            models[-1].append(text)
-            booster = load_booster(text, features.shape[1], OBJECTIVE)
-            expected[output, test] = _predict_error_size([booster], features[test])
-    return models, expected
+            booster = lightgbm.train(TREE_PARAMS, data, num_boost_round=max(N_TREES))
+            boosters.append(booster)
+            for i, n_trees in enumerate(N_TREES):
+                logs[i, test] = (
+                    booster.predict(features[test], num_iteration=n_trees, num_threads=1)
+                    if n_trees
+                    else _quantile(target[train], weight[train])
+                )
+        best = int(np.argmin([_pinball_loss(target - log, weight) for log in logs]))
+        models.append([model_text(booster, N_TREES[best]) for booster in boosters] if best else [])
+        if best:
+            predicted[output] = np.exp(logs[best])
+    return models, predicted
+
+
+def _quantile(values: Floats, weight: Floats) -> float:
+    """The quantile to which trees are fitted."""
+    order = np.argsort(values)
+    cumulative = np.cumsum(weight[order])
+    first = np.searchsorted(cumulative, ALPHA * cumulative[-1])
+    return float(values[order[min(first, len(values) - 1)]])
+
+
+def _pinball_loss(residual: Floats, weight: Floats) -> float:
+    """The loss that the quantile minimises."""
+    return float(np.average(np.maximum(ALPHA * residual, (ALPHA - 1) * residual), weights=weight))
 
 
 def _predict_error_size(boosters: list[lightgbm.Booster], features: Floats) -> Floats:
-    """Expected size of the errors, (n,): the geometric mean over the boosters."""
+    """Expected size of the errors, (n,): the geometric mean over the boosters; one without boosters."""
     logs = [np.asarray(booster.predict(features, num_threads=1)) for booster in boosters]
-    return np.exp(np.mean(logs, axis=0))
+    return np.exp(np.mean(logs, axis=0)) if logs else np.ones(len(features))
 
 
 def _probability_above(probabilities: Floats) -> Floats:

@@ -119,7 +119,25 @@ class AnyMaskPredictor(Predictor):
         --------
         predict_set : The same for classification.
         """
-        return self.calibrator.interval(values, mask, self.predict(values, mask), coverage)
+        expected = _expected_errors(self.members, values, mask)
+        return self.calibrator.interval(values, mask, self.predict(values, mask), coverage, expected)
+
+    def predict_quantile(self, values: Floats, mask: Bools, quantile: float) -> Floats:
+        """Bounds (n, d_output) below which encoded numeric targets lie with probability `quantile`.
+
+        Parameters
+        ----------
+        values, mask : (n, d)
+            As in `predict`.
+        quantile : float between 0 and 1
+            Raising it raises the bounds.
+
+        See Also
+        --------
+        predict_interval : Bounds on both sides.
+        """
+        expected = _expected_errors(self.members, values, mask)
+        return self.calibrator.quantile(values, mask, self.predict(values, mask), quantile, expected)
 
     def predict_set(self, values: Floats, mask: Bools, task: Classification, coverage: float) -> Bools:
         """Prediction sets (n, n_classes), True = the class is in the set of the row.
@@ -373,7 +391,8 @@ def _stack_and_calibrate(
     fraction = observed_fraction(calibration.mask, calibration.groups)
     outputs = combine(predictions[is_kept], fraction, member_weights, is_classes)
     progress.update(2)
-    calibrator = ConformalCalibrator.of(outputs, calibration, data.task, n_copies, rng)
+    expected = None if is_classes else _expected_errors(kept, calibration.values, calibration.mask)
+    calibrator = ConformalCalibrator.of(outputs, calibration, data.task, n_copies, rng, expected)
     progress.update(3)
     mixture = kept.get(MIXTURE)
     error_model = (
@@ -384,6 +403,12 @@ def _stack_and_calibrate(
     loss = _validation_loss(outputs[: len(data.held_out)], data.held_out, data.task)
     progress.finish()
     return AnyMaskPredictor(kept, member_weights, is_classes, calibrator, error_model, bounds, loss)
+
+
+def _expected_errors(members: dict[str, Predictor], values: Floats, mask: Bools) -> Floats | None:
+    """Standard deviation (n, d_output) of numeric targets under the mixture; None without a mixture."""
+    mixture = members.get(MIXTURE)
+    return mixture.standard_deviation(values, mask) if isinstance(mixture, EMMixturePredictor) else None
 
 
 def _validation_loss(outputs: Floats, rows: MaskedData, task: Task) -> Floats:

@@ -194,6 +194,51 @@ class PredictionIntervals(_Uncertainty):
         decoded = [self.task_.decode(bounds[:, :, side]) for side in (0, 1)]
         return np.stack(decoded, axis=-1)
 
+    @available_if(uses_anymask)
+    def predict_quantile(self, X: Any, quantile: float = 0.5) -> Floats:
+        """Bounds below which the target lies with probability `quantile`.
+
+        One-sided: for a requirement such as "at most one in twenty exceeds it", ask for the quantile 0.95.
+        They are calibrated as intervals are (see `predict_interval`), but errors above and below the
+        prediction separately. If values are far outside the range in training, the bound is that of the row
+        with or without them, whichever is further away from the middle.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `predict`.
+        quantile : float between 0 and 1, default=0.5
+            Raising it raises the bounds. 0.5 is the median, which differs from `predict`, the mean, if errors
+            are skewed.
+
+        Returns
+        -------
+        (n,), or (n, n_outputs) if the target had several columns
+
+        See Also
+        --------
+        predict_interval : Bounds on both sides.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import AnyMaskRegressor
+        >>> X = np.random.default_rng(0).normal(size=(300, 2))
+        >>> model = AnyMaskRegressor(budget="fast", random_state=0).fit(X, X[:, 0])
+        >>> low, high = (model.predict_quantile([[None, 0.0]], quantile)[0] for quantile in (0.1, 0.9))
+        >>> bool(-2 < low < -0.5 and 0.5 < high < 2)
+        True
+        """
+        check_number({"quantile": quantile}, quantile="(0, 1)")
+        encoded = self._encode(X)
+        bounds = self.predictor_.predict_quantile(encoded.values, encoded.mask, quantile)
+        rows, values, mask = encoded.without_out_of_range()
+        if len(rows):
+            others = self.predictor_.predict_quantile(values, mask, quantile)
+            further = np.maximum if quantile >= 0.5 else np.minimum
+            bounds[rows] = further(bounds[rows], others)
+        return self.task_.decode(bounds)
+
 
 class PredictionSets(_Uncertainty):
     """Methods of classifiers whose method is AnyMask."""

@@ -24,7 +24,7 @@ from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.checks import check_bool, check_integer, check_number
 from stablemiss.data import Bools, Floats, MaskedData
-from stablemiss.mixture import RIDGES, EMRows, GaussianMixture, MixtureFit
+from stablemiss.mixture import RIDGES, ConditionalVariance, EMRows, GaussianMixture, MixtureFit
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.stored import check_stored, stored_array, stored_list
@@ -51,6 +51,7 @@ class EMMixturePredictor(Predictor):
         self.mixtures = mixtures
         self.log_shares = log_shares
         self.inverse_temperature = inverse_temperature
+        self._variance: ConditionalVariance | None = None  # computed when it is first needed
 
     def _predict(self, values: Floats, mask: Bools) -> Floats:
         if self.log_shares is not None:
@@ -61,6 +62,13 @@ class EMMixturePredictor(Predictor):
         targets = np.arange(d, joint.means.shape[1])
         blank = np.zeros((n, len(targets)))
         return joint.conditional_mean(np.hstack([values, blank]), np.hstack([mask, blank > 0]), targets)
+
+    def standard_deviation(self, values: Floats, mask: Bools) -> Floats:
+        """Standard deviation (n, d_output) of encoded numeric targets, given the observed values."""
+        if self._variance is None:
+            (joint,) = self.mixtures
+            self._variance = ConditionalVariance(joint, values.shape[1])
+        return np.sqrt(self._variance.of(values, mask))
 
     def joint(self) -> GaussianMixture:
         """A mixture over features and targets (for classes: indicators of all classes except the first)."""

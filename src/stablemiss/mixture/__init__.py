@@ -3,6 +3,6 @@
 from stablemiss.mixture.conditional import GaussianMixture
 from stablemiss.mixture.em import EMRows
 from stablemiss.mixture.fitting import RIDGES, MixtureFit
-from stablemiss.mixture.uncertainty import Uncertainty
+from stablemiss.mixture.uncertainty import ConditionalVariance, Uncertainty
 
-__all__ = ["RIDGES", "EMRows", "GaussianMixture", "MixtureFit", "Uncertainty"]
+__all__ = ["RIDGES", "ConditionalVariance", "EMRows", "GaussianMixture", "MixtureFit", "Uncertainty"]

@@ -117,7 +117,7 @@ class Uncertainty:
             )
         r = outputs.shape[1]
         errors = _ErrorModel(mixture, groups, outputs)
-        features = GaussianMixture(mixture.weights, mixture.means[:, :d], mixture.covariances[:, :d, :d])
+        features = _features(mixture, d)
         width = 2 * r + errors.n_groups
         results = features.evaluate(values, mask, width, errors.evaluate, numbers_per_cell=r)
         return cls(results[:, :r], results[:, r : 2 * r], results[:, 2 * r :])
@@ -128,14 +128,56 @@ class Uncertainty:
         return np.where(self.gain.max(axis=1) > 0, self.gain.argmax(axis=1), -1)
 
 
-class _ErrorModel:
-    """Regression of the outputs on the features in each component, and the expected errors derived from it.
+class ConditionalVariance:
+    """Var[targets | x_o] under a mixture: `Uncertainty.error` alone, which costs a fraction of all three.
+
+    Parameters
+    ----------
+    mixture : GaussianMixture
+        Mixture over d features followed by t targets.
+    d : int
+        Number of features.
+
+    See Also
+    --------
+    Uncertainty : Also tells how much of the variance is due to missing values.
+
+    Examples
+    --------
+    >>> covariance = np.array([[1.0, 0.0, 1.0], [0.0, 4.0, 4.0], [1.0, 4.0, 5.25]])
+    >>> mixture = GaussianMixture(np.ones(1), np.zeros((1, 3)), covariance[None])
+    >>> mask = np.array([[True, True], [True, False], [False, False]])
+    >>> ConditionalVariance(mixture, d=2).of(np.zeros((3, 2)), mask).ravel().tolist()
+    [0.25, 4.25, 5.25]
+    """
+
+    def __init__(self, mixture: GaussianMixture, d: int):
+        self._features = _features(mixture, d)
+        self._regressions = _Regressions(mixture, np.eye(mixture.means.shape[1] - d), d)
+
+    def of(self, values: NDArray, mask: Bools) -> Floats:
+        """Variances (n, t) for features (n, d); mask True = observed."""
+        t = self._regressions.noise.shape[1]
+        return self._features.evaluate(values, mask, t, self._variance, numbers_per_cell=t)
+
+    def _variance(self, posterior: Posterior) -> torch.Tensor:
+        responsibility = posterior.log_joint.softmax(dim=0)
+        cross = ConditionalCovariances(posterior).times(self._regressions.slope)
+        return self._regressions.variance(posterior, responsibility, cross)
+
+
+def _features(mixture: GaussianMixture, d: int) -> GaussianMixture:
+    """The marginal mixture of the first d columns."""
+    return GaussianMixture(mixture.weights, mixture.means[:, :d], mixture.covariances[:, :d, :d])
+
+
+class _Regressions:
+    """Regression of the outputs on the features in each component.
 
     Shapes: K components, R rows, d features, r outputs.
     """
 
-    def __init__(self, mixture: GaussianMixture, groups: NDArray, outputs: Floats):
-        d = len(groups)
+    def __init__(self, mixture: GaussianMixture, outputs: Floats, d: int):
         means, covariances = mixture.means, mixture.covariances
         cross = covariances[:, :d, d:]
         slope = np.linalg.solve(covariances[:, :d, :d], cross)
@@ -143,6 +185,30 @@ class _ErrorModel:
         self.slope = torch.from_numpy(slope @ outputs)  # (K, d, r)
         self.noise = torch.from_numpy(np.einsum("ir,kij,jr->kr", outputs, residual, outputs).clip(0.0))
         self.output_at_mean = torch.from_numpy(means[:, d:] @ outputs)
+
+    def predictions(self, deviation: torch.Tensor) -> torch.Tensor:
+        """E[outputs | x] of each component, (K, R, r), for x at a `deviation` (K, R, d) from its mean."""
+        return self.output_at_mean[:, None] + deviation @ self.slope
+
+    def variance(
+        self, posterior: Posterior, responsibility: torch.Tensor, cross: torch.Tensor
+    ) -> torch.Tensor:
+        """Var[outputs | x_o], (R, r); `cross` is Cov[x, output | x_o] of each component and mask."""
+        within = (self.slope[:, None] * cross).sum(dim=2)[:, posterior.block.pattern] + self.noise[:, None]
+        between = _variance(responsibility, self.predictions(posterior.deviation))
+        # If y is known exactly, rounding errors must not give a negative variance.
+        return (_average(responsibility, within) + between).clamp_min(0.0)
+
+
+class _ErrorModel:
+    """The expected errors that follow from the regressions of the components.
+
+    Shapes: K components, R rows, d features, r outputs.
+    """
+
+    def __init__(self, mixture: GaussianMixture, groups: NDArray, outputs: Floats):
+        d = len(groups)
+        self.regressions = _Regressions(mixture, outputs, d)
         _, numbered, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         self.n_groups = len(sizes)
         # For each size of a group: the groups of that size and their columns (n, size).
@@ -165,11 +231,9 @@ class _ErrorModel:
         responsibility = posterior.log_joint.softmax(dim=0)
         covariances = ConditionalCovariances(posterior)
         rows = posterior.block.pattern
-        predictions = self._predictions(posterior.deviation)
-        cross = covariances.times(self.slope)  # Cov[x, output | x_o] of each component and mask
-        within = (self.slope[:, None] * cross).sum(dim=2)[:, rows] + self.noise[:, None]
-        # If y is known exactly, rounding errors must not give a negative variance.
-        error = (_average(responsibility, within) + _variance(responsibility, predictions)).clamp_min(0.0)
+        predictions = self.regressions.predictions(posterior.deviation)
+        cross = covariances.times(self.regressions.slope)
+        error = self.regressions.variance(posterior, responsibility, cross)
 
         # Overall covariance of features and outputs, including the differences between component means.
         x = posterior.components.means[:, None] + posterior.deviation
@@ -192,15 +256,11 @@ class _ErrorModel:
             error_if_complete = torch.minimum(estimate, upper_bound)
         return torch.cat([error, error_if_complete, gain], dim=1)
 
-    def _predictions(self, deviation: torch.Tensor) -> torch.Tensor:
-        """E[outputs | x] of each component, (K, R, r), for x at a `deviation` (K, R, d) from its mean."""
-        return self.output_at_mean[:, None] + deviation @ self.slope
-
     def _error_if_complete(
         self, posterior: Posterior, covariances: ConditionalCovariances, responsibility: torch.Tensor
     ) -> torch.Tensor:
         """E[Var[outputs | x] | x_o], (R, r)."""
-        noise = _average(responsibility, self.noise[:, None])
+        noise = _average(responsibility, self.regressions.noise[:, None])
         if len(responsibility) == 1:
             return noise  # with one component there is no disagreement
         components, rows = posterior.components, posterior.block.pattern
@@ -219,7 +279,7 @@ class _ErrorModel:
             deviation = x.reshape(1, -1, x.shape[2]) - components.means[:, None]  # (K, S · R, d)
             distance = ((deviation @ components.precisions) * deviation).sum(dim=2)
             log_joint = components.log_weights[:, None] - 0.5 * (components.log_dets[:, None] + distance)
-            variance = _variance(log_joint.softmax(dim=0), self._predictions(deviation))
+            variance = _variance(log_joint.softmax(dim=0), self.regressions.predictions(deviation))
             disagreement += variance.reshape(len(noises), *disagreement.shape).sum(dim=0)
         return noise + disagreement / N_DRAWS
 
