@@ -165,6 +165,17 @@ def test_columns_with_more_than_max_one_hot_categories_are_target_encoded() -> N
         TableEncoder(max_one_hot=1)
 
 
+def test_wide_tables_have_fewer_one_hot_columns_by_default() -> None:
+    """With 12 categories per one-hot column they would be too wide for AnyMask's mixture."""
+    entries = np.random.default_rng(0).choice(list("abcdefghij"), size=(400, 20))
+    frame = pd.DataFrame(entries, columns=[f"c{j}" for j in range(20)])
+    encoder, values, _ = fit(frame)
+    assert values.shape[1] == 20
+    assert encoder.max_one_hot == 8
+    assert fit(frame.iloc[:, :5])[1].shape[1] == 50
+    assert fit(frame, max_one_hot=12)[1].shape[1] == 200
+
+
 @pytest.mark.parametrize("n_rows", [1, 2, 3, 5])
 def test_very_few_rows_work(n_rows: int) -> None:
     frame = pd.DataFrame({"x": np.arange(n_rows), "c": [f"c{i}" for i in range(n_rows)]})

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from stablemiss.base.method import Method
 from stablemiss.checks import check_choice, shown, to_list
+from stablemiss.encoding.encoder import MAX_WIDTH
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.em_mixture import EMMixture
@@ -17,7 +18,7 @@ MIXTURE, BOOSTING, NET = "mixture", "boosting", "net"
 MEMBERS = (MIXTURE, BOOSTING, NET)
 # Tables with more encoded columns are fitted without the mixture: its time grows with the cube of their
 # number.
-MAX_MIXTURE_COLUMNS = 160
+MAX_MIXTURE_COLUMNS = MAX_WIDTH
 
 
 @dataclass(frozen=True)

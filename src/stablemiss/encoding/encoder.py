@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,11 @@ from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.text import RowError
 
+# Encoded columns up to which a table is not called wide. AnyMask fits its mixture to at most as many.
+MAX_WIDTH = 160
+# Numbers of categories for one-hot encoding from which "auto" chooses, the first one unless a table is wide.
+ONE_HOT_CHOICES = (12, 8, 6, 4, 3, 2)
+
 # The limits of a column with values near the largest float64 may be further from its mean than any float64.
 # This bound is far beyond all other limits, and keeps such values and their squares finite in float32.
 _MAX_DEVIATION = 1e6
@@ -60,11 +65,12 @@ class TableEncoder:
 
     Parameters
     ----------
-    max_one_hot : int, default=12
+    max_one_hot : int or "auto", default="auto"
         Maximum number of categories for one-hot encoding (a single column for two categories). Columns with
         more categories are target-encoded: each category becomes its mean target, one number per output or
         class. Raising it keeps more categories distinct, but makes the encoded table wider and
-        sparser.
+        sparser. "auto" is 12, or fewer for tables that would otherwise be wider than MAX_WIDTH; after fitting,
+        the attribute is the number that was chosen.
     date_features : bool, default=True
         True expands dates. False raises an error for columns of dates, and leaves dates written as text
         categorical.
@@ -122,10 +128,11 @@ class TableEncoder:
     ever_missing: Bools
     column_report: list[ColumnSummary]
 
-    def __init__(self, max_one_hot: int = 12, date_features: bool = True):
-        if max_one_hot < 2:
+    def __init__(self, max_one_hot: int | Literal["auto"] = "auto", date_features: bool = True):
+        self._is_auto = max_one_hot == "auto"
+        self.max_one_hot = ONE_HOT_CHOICES[0] if max_one_hot == "auto" else max_one_hot
+        if self.max_one_hot < 2:
             raise ValueError(f"max_one_hot must be at least 2; got {max_one_hot}.")
-        self.max_one_hot = max_one_hot
         self.date_features = date_features
 
     def fit_transform(
@@ -164,18 +171,23 @@ class TableEncoder:
         self._dates: dict[int, DateEncoder] = {}
         self._categories: dict[int, CategoryEncoder] = {}
         cross_fitted: dict[int, Floats] = {}
-        for j, column in enumerate(columns):
-            sample = column.column[rows]
-            if self.kinds[j] == DATES:
-                self._dates[j] = DateEncoder.fit(sample, column.text_format or DateFormat.of(sample))
-            elif self.kinds[j] == CATEGORIES:
-                categories = sorted(distinct_entries(sample))
-                if len(categories) <= self.max_one_hot:
-                    self._categories[j] = CategoryEncoder.one_hot(categories)
-                else:
-                    self._categories[j], cross_fitted[j] = fit_target_encoding(
-                        categories, sample, _outputs(target[rows], task), rng
-                    )
+        for j in self._of_kind(DATES):
+            sample = columns[j].column[rows]
+            self._dates[j] = DateEncoder.fit(sample, columns[j].text_format or DateFormat.of(sample))
+        categories = {j: sorted(distinct_entries(columns[j].column[rows])) for j in self._of_kind(CATEGORIES)}
+        outputs = _outputs(target[rows], task)
+        if self._is_auto:
+            n_others = self.n_features - len(categories)
+            n_others += sum(date.width - 1 for date in self._dates.values())
+            n_categories = [len(entries) for entries in categories.values()]
+            self.max_one_hot = choose_max_one_hot(n_categories, n_others, outputs.shape[1])
+        for j, entries in categories.items():
+            if len(entries) <= self.max_one_hot:
+                self._categories[j] = CategoryEncoder.one_hot(entries)
+            else:
+                self._categories[j], cross_fitted[j] = fit_target_encoding(
+                    entries, columns[j].column[rows], outputs, rng
+                )
         encoders: dict[int, CategoryEncoder | DateEncoder] = {**self._categories, **self._dates}
         widths = [encoders[j].width if j in encoders else 1 for j in range(self.n_features)]
         self._set_groups(np.repeat(np.arange(self.n_features), widths))
@@ -357,6 +369,10 @@ class TableEncoder:
                 names.append(name if part is None else f"{name} ({part})")
         return names
 
+    def _of_kind(self, kind: str) -> list[int]:
+        """Positions of the input columns of this kind."""
+        return [j for j, other in enumerate(self.kinds) if other == kind]
+
     def _encoded(self) -> list[tuple[int, int]]:
         """Position of each encoded column and of its input column."""
         return list(enumerate(self.groups.tolist()))
@@ -487,6 +503,33 @@ class TableEncoder:
         # The scale of a constant column is infinite, so a value that overflowed in it is now NaN (inf / inf).
         values[~mask | np.isinf(self._scale)] = 0.0
         return values, mask
+
+
+def choose_max_one_hot(n_categories: Sequence[int], n_others: int, n_outputs: int) -> int:
+    """The largest of ONE_HOT_CHOICES with which a table is not wide; the first if none makes it so.
+
+    Parameters
+    ----------
+    n_categories : sequence of int
+        Number of categories of each categorical column.
+    n_others : int
+        Encoded columns of all other columns.
+    n_outputs : int
+        Encoded columns of a target-encoded column.
+
+    Examples
+    --------
+    >>> choose_max_one_hot([3, 10], n_others=5, n_outputs=1)
+    12
+    >>> choose_max_one_hot([3, *[10] * 20], n_others=5, n_outputs=1)
+    8
+    """
+
+    def width(max_one_hot: int) -> int:
+        one_hot = (n if n > 2 else 1 for n in n_categories if n <= max_one_hot)
+        return n_others + sum(one_hot) + n_outputs * sum(n > max_one_hot for n in n_categories)
+
+    return next((n for n in ONE_HOT_CHOICES if width(n) <= MAX_WIDTH), ONE_HOT_CHOICES[0])
 
 
 def _outputs(target: NDArray, task: Task) -> Floats:

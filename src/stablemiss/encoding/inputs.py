@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,7 +75,9 @@ def row_shape(rows: Table | ArrayRows) -> tuple[int, ...]:
     return rows.shape if isinstance(rows, ArrayRows) else (len(rows.columns),)
 
 
-def make_encoder(rows: Table | ArrayRows, max_one_hot: int = 12, date_features: bool = True) -> Encoder:
+def make_encoder(
+    rows: Table | ArrayRows, max_one_hot: int | Literal["auto"] = "auto", date_features: bool = True
+) -> Encoder:
     """Create the encoder for rows of this kind; the options are those of `TableEncoder`.
 
     Examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class _AnyMaskEstimator(MissingEstimator):
         on_unseen_missing: OnUnseenMissing = "auto",
         on_out_of_range: OnOutOfRange = "clip",
         allow_missing_columns: bool = False,
-        max_one_hot: int = 12,
+        max_one_hot: int | Literal["auto"] = "auto",
         date_features: bool = True,
         keep_training_rows: bool = False,
         verbose: bool = False,
@@ -268,9 +268,10 @@ class AnyMaskRegressor(RegressorMixin, PredictionIntervals, _AnyMaskEstimator):
         them as missing, both with a warning; "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
-    max_one_hot : int, default=12
+    max_one_hot : int or "auto", default="auto"
         Text columns with at most this many categories are one-hot encoded, others are target encoded.
-        Raising it keeps more categories distinct and makes the encoded table wider.
+        Raising it keeps more categories distinct and makes the encoded table wider. "auto" is 12, or fewer if
+        the encoded table would have more than 160 columns.
     date_features : bool, default=True
         True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
         text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
@@ -362,9 +363,10 @@ class AnyMaskClassifier(ClassifierMixin, PredictionSets, _AnyMaskEstimator):
         them as missing, both with a warning; "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
-    max_one_hot : int, default=12
+    max_one_hot : int or "auto", default="auto"
         Text columns with at most this many categories are one-hot encoded, others are target encoded.
-        Raising it keeps more categories distinct and makes the encoded table wider.
+        Raising it keeps more categories distinct and makes the encoded table wider. "auto" is 12, or fewer if
+        the encoded table would have more than 160 columns.
     date_features : bool, default=True
         True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
         text in which every entry is a date is one too. False refuses dates and leaves such text categorical.

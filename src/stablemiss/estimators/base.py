@@ -75,7 +75,7 @@ class MissingEstimator(BaseEstimator, ABC):
     on_unseen_missing: OnUnseenMissing
     on_out_of_range: OnOutOfRange
     allow_missing_columns: bool
-    max_one_hot: int
+    max_one_hot: int | Literal["auto"]
     date_features: bool
     verbose: bool
     target_name_: str | None
@@ -420,7 +420,7 @@ class MissingEstimator(BaseEstimator, ABC):
         check_choice(
             self, on_unseen_missing=get_args(OnUnseenMissing), on_out_of_range=get_args(OnOutOfRange)
         )
-        check_integer(self, max_one_hot=2)
+        check_integer(self, max_one_hot=2, unless="auto")
         check_bool(self, "allow_missing_columns", "date_features", "verbose")
 
     def __sklearn_tags__(self) -> Tags:

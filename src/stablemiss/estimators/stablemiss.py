@@ -46,7 +46,7 @@ class _StableMissEstimator(MissingEstimator):
         on_unseen_missing: OnUnseenMissing = "auto",
         on_out_of_range: OnOutOfRange = "clip",
         allow_missing_columns: bool = False,
-        max_one_hot: int = 12,
+        max_one_hot: int | Literal["auto"] = "auto",
         date_features: bool = True,
         verbose: bool = False,
     ):
@@ -164,9 +164,10 @@ class StableMissRegressor(ArrayScoreMixin, _StableMissEstimator):
         them as missing, both with a warning; "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
-    max_one_hot : int, default=12
+    max_one_hot : int or "auto", default="auto"
         Text columns with at most this many categories are one-hot encoded, others are target encoded, with
         one column per target. Raising it keeps more categories distinct and makes the encoded table wider.
+        "auto" is 12, or fewer if the encoded table would have more than 160 columns.
     date_features : bool, default=True
         True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
         text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
@@ -293,10 +294,10 @@ class StableMissClassifier(ClassifierMixin, _StableMissEstimator):
         them as missing, both with a warning; "raise" raises an error.
     allow_missing_columns : bool, default=False
         True lets `predict` accept tables that lack columns, which then count as missing in every row.
-    max_one_hot : int, default=12
+    max_one_hot : int or "auto", default="auto"
         Text columns with at most this many categories are one-hot encoded, others are target encoded, with
         one column per class (one column for two classes). Raising it keeps more categories distinct and makes
-        the encoded table wider.
+        the encoded table wider. "auto" is 12, or fewer if the encoded table would have more than 160 columns.
     date_features : bool, default=True
         True turns each date column into year, month, day of the year, weekday and hour, with their cycles;
         text in which every entry is a date is one too. False refuses dates and leaves such text categorical.
