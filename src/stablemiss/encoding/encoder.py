@@ -69,7 +69,7 @@ class TableEncoder:
         Maximum number of categories for one-hot encoding (a single column for two categories). Columns with
         more categories are target-encoded: each category becomes its mean target, one number per output or
         class. Raising it keeps more categories distinct, but makes the encoded table wider and
-        sparser. "auto" is 12, or fewer for tables that would otherwise be wider than MAX_WIDTH; after fitting,
+        sparser. "auto" is 12, or fewer for tables that would otherwise be wider than MAX_WIDTH; when fitted,
         the attribute is the number that was chosen.
     date_features : bool, default=True
         True expands dates. False raises an error for columns of dates, and leaves dates written as text
