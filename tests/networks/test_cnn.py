@@ -5,7 +5,7 @@ import torch
 from torch.nn.functional import conv2d, interpolate
 
 from stablemiss.networks import GeneratedCNN, ModulatedCNN
-from stablemiss.networks.cnn import ConvolutionalG
+from stablemiss.networks.cnn_g import ConvolutionalG
 
 SMALL = {"channels": (3, 4, 5)}
 NETWORKS = [

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from stablemiss.base.method import Method
 from stablemiss.checks import check_choice, shown, to_list
-from stablemiss.encoding.encoder import MAX_WIDTH
+from stablemiss.encoding.categories import MAX_WIDTH
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.em_mixture import EMMixture

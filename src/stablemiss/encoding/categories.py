@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.data import Floats
 from stablemiss.seeding import Rng, draw_seed
+
+# Encoded columns up to which a table is not called wide. AnyMask fits its mixture to at most as many.
+MAX_WIDTH = 160
+# Numbers of categories for one-hot encoding from which "auto" chooses, the first one unless a table is wide.
+ONE_HOT_CHOICES = (12, 8, 6, 4, 3, 2)
 
 
 class CategoryEncoder:
@@ -123,3 +130,30 @@ def fit_target_encoding(
             cross_fitted[observed[test], k] = encoder.transform(codes[test])[:, 0]
         embedding[:, k] = encoder.fit(codes, output).transform(every_code)[:, 0]
     return CategoryEncoder(categories, embedding), cross_fitted
+
+
+def choose_max_one_hot(n_categories: Sequence[int], n_others: int, n_outputs: int) -> int:
+    """The largest of ONE_HOT_CHOICES with which a table is not wide; the first if none makes it so.
+
+    Parameters
+    ----------
+    n_categories : sequence of int
+        Number of categories of each categorical column.
+    n_others : int
+        Encoded columns of all other columns.
+    n_outputs : int
+        Encoded columns of a target-encoded column.
+
+    Examples
+    --------
+    >>> choose_max_one_hot([3, 10], n_others=5, n_outputs=1)
+    12
+    >>> choose_max_one_hot([3, *[10] * 20], n_others=5, n_outputs=1)
+    8
+    """
+
+    def width(max_one_hot: int) -> int:
+        one_hot = (n if n > 2 else 1 for n in n_categories if n <= max_one_hot)
+        return n_others + sum(one_hot) + n_outputs * sum(n > max_one_hot for n in n_categories)
+
+    return next((n for n in ONE_HOT_CHOICES if width(n) <= MAX_WIDTH), ONE_HOT_CHOICES[0])

@@ -13,7 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stablemiss.data import Bools, Floats, centre_and_scale
-from stablemiss.encoding.categories import CategoryEncoder, fit_target_encoding
+from stablemiss.encoding.categories import (
+    ONE_HOT_CHOICES,
+    CategoryEncoder,
+    choose_max_one_hot,
+    fit_target_encoding,
+)
 from stablemiss.encoding.check_state import check_state
 from stablemiss.encoding.columns import (
     CATEGORIES,
@@ -34,11 +39,6 @@ from stablemiss.encoding.table import Table, describe_column, missing_entries, r
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Classification, Task
 from stablemiss.text import RowError
-
-# Encoded columns up to which a table is not called wide. AnyMask fits its mixture to at most as many.
-MAX_WIDTH = 160
-# Numbers of categories for one-hot encoding from which "auto" chooses, the first one unless a table is wide.
-ONE_HOT_CHOICES = (12, 8, 6, 4, 3, 2)
 
 # The limits of a column with values near the largest float64 may be further from its mean than any float64.
 # This bound is far beyond all other limits, and keeps such values and their squares finite in float32.
@@ -503,33 +503,6 @@ class TableEncoder:
         # The scale of a constant column is infinite, so a value that overflowed in it is now NaN (inf / inf).
         values[~mask | np.isinf(self._scale)] = 0.0
         return values, mask
-
-
-def choose_max_one_hot(n_categories: Sequence[int], n_others: int, n_outputs: int) -> int:
-    """The largest of ONE_HOT_CHOICES with which a table is not wide; the first if none makes it so.
-
-    Parameters
-    ----------
-    n_categories : sequence of int
-        Number of categories of each categorical column.
-    n_others : int
-        Encoded columns of all other columns.
-    n_outputs : int
-        Encoded columns of a target-encoded column.
-
-    Examples
-    --------
-    >>> choose_max_one_hot([3, 10], n_others=5, n_outputs=1)
-    12
-    >>> choose_max_one_hot([3, *[10] * 20], n_others=5, n_outputs=1)
-    8
-    """
-
-    def width(max_one_hot: int) -> int:
-        one_hot = (n if n > 2 else 1 for n in n_categories if n <= max_one_hot)
-        return n_others + sum(one_hot) + n_outputs * sum(n > max_one_hot for n in n_categories)
-
-    return next((n for n in ONE_HOT_CHOICES if width(n) <= MAX_WIDTH), ONE_HOT_CHOICES[0])
 
 
 def _outputs(target: NDArray, task: Task) -> Floats:
