@@ -110,6 +110,15 @@ METHOD_PARAMETERS = {
         "max_epochs": COUNT,
         "ridge": [-1],
     },
+    "crlr": {
+        "balance": ["a", -1, np.inf],
+        "penalty": [None, -1],
+        "max_columns": [None, 1],
+        "max_steps": COUNT,
+        "learning_rate": RATE,
+        "ridge": ["a", -1, 1e300],
+        "device": ["gpu"],
+    },
     "stablenet": {
         "hidden": [8],
         "use_mask": ["a"],

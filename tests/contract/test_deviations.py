@@ -15,6 +15,7 @@ PUBLISHED = [
     "p_bigan",
     "dwr",
     "srdo",
+    "crlr",
     "stablenet",
     "stablemiss",
     "stablemiss_plus",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from stablemiss.methods.boosting import Boosting
     from stablemiss.methods.column_net import ColumnNet
     from stablemiss.methods.constant import Constant
+    from stablemiss.methods.crlr import CRLR
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
     from stablemiss.methods.miwae import MIWAE
@@ -42,6 +43,7 @@ _LOCATIONS = {
     "p_bigan": "stablemiss.methods.p_bigan:PBiGAN",
     "dwr": "stablemiss.methods.dwr:DWR",
     "srdo": "stablemiss.methods.srdo:SRDO",
+    "crlr": "stablemiss.methods.crlr:CRLR",
     "stablenet": "stablemiss.methods.stablenet:StableNet",
     "stablemiss": "stablemiss.methods.stablemiss:StableMiss",
     "stablemiss_plus": "stablemiss.methods.stablemiss_plus:StableMissPlus",
@@ -98,6 +100,7 @@ def _summary(module: str, class_name: str) -> str:
 
 
 __all__ = [
+    "CRLR",
     "DWR",
     "METHODS",
     "MIWAE",
