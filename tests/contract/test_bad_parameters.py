@@ -119,6 +119,17 @@ METHOD_PARAMETERS = {
         "ridge": ["a", -1, 1e300],
         "device": ["gpu"],
     },
+    "dgbr": {
+        "hidden": WIDTHS,
+        "reconstruction": [None, -1],
+        "balance": ["a", -1, np.inf],
+        "penalty": [None, -1],
+        "n_treatments": COUNT,
+        "max_steps": COUNT,
+        "learning_rate": RATE,
+        "ridge": ["a", -1],
+        "device": ["gpu"],
+    },
     "stablenet": {
         "hidden": [8],
         "use_mask": ["a"],

@@ -16,6 +16,7 @@ PUBLISHED = [
     "dwr",
     "srdo",
     "crlr",
+    "dgbr",
     "stablenet",
     "stablemiss",
     "stablemiss_plus",

@@ -185,12 +185,14 @@ class JointBalancer:
 
         def score() -> float:
             nonlocal best
-            current = float(model.validation_loss()) + self.balance * float(model.imbalance(weights()))
+            loss = float(model.validation_loss())
+            current = loss + self.balance * float(model.imbalance(weights()))
             current += self.penalty * (float(weights.spread()) - 1)
-            # A score that is not finite is passed on, because training then has diverged.
+            # A score that is not finite is passed on, because training then has diverged. Otherwise small
+            # improvements do not count: relative to the loss, which can be much smaller than the other terms.
             if not math.isfinite(current):
                 return current
-            best = current if current < (1 - MIN_DECREASE) * best else best
+            best = current if current < best - MIN_DECREASE * loss else best
             return best
 
         def adam(parameters: list[Tensor]) -> torch.optim.Optimizer:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stablemiss.methods.column_net import ColumnNet
     from stablemiss.methods.constant import Constant
     from stablemiss.methods.crlr import CRLR
+    from stablemiss.methods.dgbr import DGBR
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
     from stablemiss.methods.miwae import MIWAE
@@ -44,6 +45,7 @@ _LOCATIONS = {
     "dwr": "stablemiss.methods.dwr:DWR",
     "srdo": "stablemiss.methods.srdo:SRDO",
     "crlr": "stablemiss.methods.crlr:CRLR",
+    "dgbr": "stablemiss.methods.dgbr:DGBR",
     "stablenet": "stablemiss.methods.stablenet:StableNet",
     "stablemiss": "stablemiss.methods.stablemiss:StableMiss",
     "stablemiss_plus": "stablemiss.methods.stablemiss_plus:StableMissPlus",
@@ -101,6 +103,7 @@ def _summary(module: str, class_name: str) -> str:
 
 __all__ = [
     "CRLR",
+    "DGBR",
     "DWR",
     "METHODS",
     "MIWAE",
