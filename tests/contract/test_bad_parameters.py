@@ -163,6 +163,16 @@ METHOD_PARAMETERS = {
         "steps": COUNT,
         "learning_rate": RATE,
     },
+    "mask_dro": {
+        **NETWORK,
+        "levels": [None, 0.5, "a", (0.0,), (0.5, 1.5), ("a",), [np.nan]],
+        "window": [None, -0.1, 1.5],
+        "n_vanishing": [None, -1, 1.5, 10**30],
+        "reference": [None, "best", ARRAY],
+        "step_size": ["a", -1, np.inf],
+        "floor": [None, -0.1, 1.5],
+        "hidden": WIDTHS,
+    },
     "anymask": {
         "budget": [None, "slow", []],
         "members": [None, [], "boosting", ["trees"], [None], 5],

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stablemiss.methods.dgbr import DGBR
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
+    from stablemiss.methods.mask_dro import MaskDRO
     from stablemiss.methods.miwae import MIWAE
     from stablemiss.methods.neumiss import NeuMiss
     from stablemiss.methods.ols import OLS
@@ -50,6 +51,7 @@ _LOCATIONS = {
     "stablemiss": "stablemiss.methods.stablemiss:StableMiss",
     "stablemiss_plus": "stablemiss.methods.stablemiss_plus:StableMissPlus",
     "column_net": "stablemiss.methods.column_net:ColumnNet",
+    "mask_dro": "stablemiss.methods.mask_dro:MaskDRO",
     "anymask": "stablemiss.anymask.method:AnyMask",
 }
 
@@ -114,6 +116,7 @@ __all__ = [
     "ColumnNet",
     "Constant",
     "EMMixture",
+    "MaskDRO",
     "Method",
     "NeuMiss",
     "PBiGAN",

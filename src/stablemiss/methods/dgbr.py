@@ -9,10 +9,10 @@ balancing regression), for binary columns X, row weights W, encoder φ and recon
 
 where X₋ⱼ is X with zeros in column j. With the identity as φ this is CRLR.
 
-Deviations: columns of any kind, binarised at the median as treatments; several classes by softmax, and squared
-loss for numbers; the balanced code is standardised, in place of the bound on the norms of the layers; a step
-balances a random subset of the treatments; only observed values are reconstructed, and weights enter that
-term once; a stronger penalty on the weights; no penalty on ‖β‖₁. Two more are in
+Deviations: columns of any kind, binarised at the median as treatments; several classes by softmax, and
+squared loss for numbers; the balanced code is standardised, in place of the bound on the norms of the layers;
+a step balances a random subset of the treatments; only observed values are reconstructed, and weights enter
+that term once; a stronger penalty on the weights; no penalty on ‖β‖₁. Two more are in
 `decorrelation/global_balance.py`. Each is explained at its DEVIATION comment.
 """
 
@@ -217,8 +217,8 @@ class DGBR(Method):
         λ₂, the weight of the mean squared reconstruction error relative to the loss of the prediction. A
         larger value gives a code that represents the columns, a smaller one a code that predicts the target.
     balance : float, default=0.1
-        λ₁, the weight of the imbalance, a sum over columns and codes. A larger value balances better, leaves a
-        smaller effective sample size and, because the code is balanced too, less information in the code.
+        λ₁, the weight of the imbalance, a sum over columns and codes. A larger value balances better and
+        leaves a smaller effective sample size and, because the encoder changes too, a less informative code.
     penalty : float, default=1.0
         Penalty on the mean squared weight. A larger value makes the weights more equal and leaves more
         imbalance. If it is not larger than the losses of single rows, rows that are predicted badly lose
@@ -265,8 +265,8 @@ class DGBR(Method):
     }
     brief: ClassVar[Mapping[str, Any]] = {"hidden": (8,), "learning_rate": 0.1, "max_steps": 40}
 
-    # DEVIATION: penalty=1, not of the order of 1 / n as in CRLR's demo, because weights that are learned jointly with the prediction would otherwise
-    # leave the rows that are predicted badly.
+    # DEVIATION: penalty=1, not of the order of 1 / n as in CRLR's demo, because weights that are learned
+    # jointly with the prediction would otherwise leave the rows that are predicted badly.
     def __init__(
         self,
         hidden: Sequence[int] = (64,),
