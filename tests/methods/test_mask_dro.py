@@ -25,7 +25,7 @@ def fit(method, values, y, seed=0):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_weight_of_the_worst_group_rises_in_every_step_until_the_floors_stop_it(seed):
-    losses = to_rng(seed).uniform(size=6)
+    losses = to_rng(seed).permutation(6) / 6
     worst = np.argmax(losses)
     weights = GroupWeights(6, step_size=0.1, floor=FLOOR)
     path = [weights.q]
@@ -35,8 +35,8 @@ def test_the_weight_of_the_worst_group_rises_in_every_step_until_the_floors_stop
     rise = np.diff([q[worst] for q in path])
     assert rise[0] > 0
     assert (rise > -1e-12).all()
-    assert np.argmax(weights.q) == worst
-    assert weights.q[worst] > 1 / 6
+    np.testing.assert_allclose(np.delete(weights.q, worst), FLOOR / 6)
+    assert weights.q[worst] == pytest.approx(1 - 5 * FLOOR / 6)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e300])
@@ -48,6 +48,15 @@ def test_no_weight_falls_below_the_floor_and_they_sum_to_one(seed, scale):
         weights.update(scale * rng.normal(size=6) * [1, 1, 1, 1, 1, 100])
         assert weights.q.min() >= FLOOR / 6 - 1e-15
         assert weights.q.sum() == pytest.approx(1.0)
+
+
+def test_weights_above_the_floor_are_those_of_the_exponentiated_gradient():
+    losses = np.array([0.1, 0.5, 0.9])
+    weights = GroupWeights(3, step_size=0.1, floor=FLOOR)
+    for _ in range(4):
+        weights.update(losses)
+    expected = np.exp(0.4 * losses)
+    np.testing.assert_allclose(weights.q, expected / expected.sum())
 
 
 def test_a_group_that_becomes_the_worst_regains_its_weight_within_few_steps():
@@ -138,15 +147,15 @@ def test_robust_weights_lower_the_loss_under_the_worst_mechanism(seed):
 def test_relative_to_a_linear_prediction_a_mechanism_that_is_merely_hard_attracts_less_weight(seed):
     rng = to_rng(seed)
     values = rng.normal(size=(400, 4))
-    largest = {}
+    weight = {}
     for reference in ("none", "linear"):
         method = MaskDRO(
             (0.9,), 0.0, 0, reference, step_size=0.1, hidden=(), learning_rate=0.02, max_epochs=8
         )
         predictor, _ = fit(method, values, values.sum(axis=1), seed)
-        largest[reference] = max(predictor.group_weights.values())
-    assert largest["none"] > 0.8
-    assert largest["linear"] < 0.7
+        weight[reference] = list(predictor.group_weights.values())[-1]
+    assert weight["none"] > 0.8
+    assert weight["linear"] < 0.7
 
 
 @pytest.mark.parametrize("seed", range(3))
