@@ -15,9 +15,12 @@ PUBLISHED = [
     "p_bigan",
     "dwr",
     "srdo",
+    "crlr",
+    "dgbr",
     "stablenet",
     "stablemiss",
     "stablemiss_plus",
+    "mask_dro",
 ]
 
 

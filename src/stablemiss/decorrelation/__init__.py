@@ -4,6 +4,7 @@ from stablemiss.decorrelation.balancing import BalancingDecorrelator
 from stablemiss.decorrelation.channels import BatchDecorrelator, ChannelDependence, Memory
 from stablemiss.decorrelation.dependence import TERMS, Dependence, Form, dependence
 from stablemiss.decorrelation.features import RandomFeatures
+from stablemiss.decorrelation.global_balance import GlobalBalance, JointBalancer
 from stablemiss.decorrelation.objective import Weighting, critical_gamma
 from stablemiss.decorrelation.permuting import permute_columns
 from stablemiss.decorrelation.ratio import RatioDecorrelator
@@ -18,6 +19,8 @@ __all__ = [
     "Decorrelator",
     "Dependence",
     "Form",
+    "GlobalBalance",
+    "JointBalancer",
     "Memory",
     "RandomFeatures",
     "RatioDecorrelator",

@@ -123,7 +123,7 @@ class BalancingDecorrelator:
         data.check_has_rows()
         n, d = data.values.shape
         device = to_device(self.device)
-        weights = _SquaredWeights(torch.as_tensor(data.weight, dtype=torch.float32, device=device))
+        weights = SquaredWeights(torch.as_tensor(data.weight, dtype=torch.float32, device=device))
         table = torch.as_tensor(data.values, dtype=torch.float32, device=device)
         imbalance = _Imbalance(table, torch.as_tensor(data.groups, device=device), self.scale, weights.base)
         best = math.inf
@@ -159,8 +159,19 @@ class BalancingDecorrelator:
         return fitted / fitted.mean()
 
 
-class _SquaredWeights(nn.Module):
-    """Weights of mean one: base · v², rescaled."""
+class SquaredWeights(nn.Module):
+    """Weights of mean one: base · v², rescaled; v is learned and starts at one.
+
+    Parameters
+    ----------
+    base : (n,) tensor
+        Weights that the rows already have.
+
+    Examples
+    --------
+    >>> SquaredWeights(torch.tensor([1.0, 3.0]))().tolist()
+    [0.5, 1.5]
+    """
 
     base: Tensor
 

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from stablemiss.methods.boosting import Boosting
     from stablemiss.methods.column_net import ColumnNet
     from stablemiss.methods.constant import Constant
+    from stablemiss.methods.crlr import CRLR
+    from stablemiss.methods.dgbr import DGBR
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
+    from stablemiss.methods.mask_dro import MaskDRO
     from stablemiss.methods.miwae import MIWAE
     from stablemiss.methods.neumiss import NeuMiss
     from stablemiss.methods.ols import OLS
@@ -42,10 +45,13 @@ _LOCATIONS = {
     "p_bigan": "stablemiss.methods.p_bigan:PBiGAN",
     "dwr": "stablemiss.methods.dwr:DWR",
     "srdo": "stablemiss.methods.srdo:SRDO",
+    "crlr": "stablemiss.methods.crlr:CRLR",
+    "dgbr": "stablemiss.methods.dgbr:DGBR",
     "stablenet": "stablemiss.methods.stablenet:StableNet",
     "stablemiss": "stablemiss.methods.stablemiss:StableMiss",
     "stablemiss_plus": "stablemiss.methods.stablemiss_plus:StableMissPlus",
     "column_net": "stablemiss.methods.column_net:ColumnNet",
+    "mask_dro": "stablemiss.methods.mask_dro:MaskDRO",
     "anymask": "stablemiss.anymask.method:AnyMask",
 }
 
@@ -98,6 +104,8 @@ def _summary(module: str, class_name: str) -> str:
 
 
 __all__ = [
+    "CRLR",
+    "DGBR",
     "DWR",
     "METHODS",
     "MIWAE",
@@ -108,6 +116,7 @@ __all__ = [
     "ColumnNet",
     "Constant",
     "EMMixture",
+    "MaskDRO",
     "Method",
     "NeuMiss",
     "PBiGAN",
