@@ -13,6 +13,7 @@ PUBLISHED = [
     "partial_vae",
     "miwae",
     "p_bigan",
+    "gain",
     "dwr",
     "srdo",
     "stablenet",

@@ -26,6 +26,7 @@ METHODS = {
     "miwae": {"max_epochs": 1, "hidden": 8, "n_draws": 3, "d_latent": 2},
     "partial_vae": {"max_epochs": 1, "n_draws": 3},
     "p_bigan": {"max_epochs": 1, "n_draws": 3},
+    "gain": {"max_epochs": 1, "n_draws": 3},
     "stablemiss": {"max_epochs": 1, "hidden": 8},
     "stablenet": {"max_epochs": 1},
 }
@@ -111,6 +112,8 @@ MANIPULATIONS = [
     ("partial_vae", config("encoder"), [1] * 1000),
     ("p_bigan", config("d_critic"), HUGE),
     ("p_bigan", config("n_draws"), 10_001),
+    ("gain", config("hidden"), (20_000, 20_000)),
+    ("gain", config("n_draws"), HUGE),
     ("stablemiss", config("widths"), (3, 30_000, 1)),
     ("stablemiss", config("rank"), HUGE),
     ("stablenet", config("hidden"), [HUGE]),

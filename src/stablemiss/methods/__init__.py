@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stablemiss.methods.constant import Constant
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
+    from stablemiss.methods.gain import GAIN
     from stablemiss.methods.miwae import MIWAE
     from stablemiss.methods.neumiss import NeuMiss
     from stablemiss.methods.ols import OLS
@@ -40,6 +41,7 @@ _LOCATIONS = {
     "partial_vae": "stablemiss.methods.partial_vae:PartialVAE",
     "miwae": "stablemiss.methods.miwae:MIWAE",
     "p_bigan": "stablemiss.methods.p_bigan:PBiGAN",
+    "gain": "stablemiss.methods.gain:GAIN",
     "dwr": "stablemiss.methods.dwr:DWR",
     "srdo": "stablemiss.methods.srdo:SRDO",
     "stablenet": "stablemiss.methods.stablenet:StableNet",
@@ -99,6 +101,7 @@ def _summary(module: str, class_name: str) -> str:
 
 __all__ = [
     "DWR",
+    "GAIN",
     "METHODS",
     "MIWAE",
     "OLS",
