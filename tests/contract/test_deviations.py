@@ -14,6 +14,7 @@ PUBLISHED = [
     "miwae",
     "p_bigan",
     "gain",
+    "misgan",
     "dwr",
     "srdo",
     "stablenet",

@@ -27,6 +27,7 @@ METHODS = {
     "partial_vae": {"max_epochs": 1, "n_draws": 3},
     "p_bigan": {"max_epochs": 1, "n_draws": 3},
     "gain": {"max_epochs": 1, "n_draws": 3},
+    "misgan": {"max_epochs": 1, "n_draws": 3},
     "stablemiss": {"max_epochs": 1, "hidden": 8},
     "stablenet": {"max_epochs": 1},
 }
@@ -114,6 +115,8 @@ MANIPULATIONS = [
     ("p_bigan", config("n_draws"), 10_001),
     ("gain", config("hidden"), (20_000, 20_000)),
     ("gain", config("n_draws"), HUGE),
+    ("misgan", config("hidden"), (20_000, 20_000)),
+    ("misgan", config("d_latent"), HUGE),
     ("stablemiss", config("widths"), (3, 30_000, 1)),
     ("stablemiss", config("rank"), HUGE),
     ("stablenet", config("hidden"), [HUGE]),

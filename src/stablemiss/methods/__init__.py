@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
     from stablemiss.methods.gain import GAIN
+    from stablemiss.methods.misgan import MisGAN
     from stablemiss.methods.miwae import MIWAE
     from stablemiss.methods.neumiss import NeuMiss
     from stablemiss.methods.ols import OLS
@@ -42,6 +43,7 @@ _LOCATIONS = {
     "miwae": "stablemiss.methods.miwae:MIWAE",
     "p_bigan": "stablemiss.methods.p_bigan:PBiGAN",
     "gain": "stablemiss.methods.gain:GAIN",
+    "misgan": "stablemiss.methods.misgan:MisGAN",
     "dwr": "stablemiss.methods.dwr:DWR",
     "srdo": "stablemiss.methods.srdo:SRDO",
     "stablenet": "stablemiss.methods.stablenet:StableNet",
@@ -112,6 +114,7 @@ __all__ = [
     "Constant",
     "EMMixture",
     "Method",
+    "MisGAN",
     "NeuMiss",
     "PBiGAN",
     "PartialVAE",
