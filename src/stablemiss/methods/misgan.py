@@ -23,7 +23,7 @@ explained at its DEVIATION comment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -146,8 +146,9 @@ class MisGANNet(nn.Module):
         return columns * mask + self._with_probabilities(imputed) * (1 - mask)
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        width = self.imputer.last.in_features + 2 * (self.d + self.d_output) + self.d_latent
-        return predict_in_chunks(self._mean_target, values, mask, len(self.draws) * width)
+        n_draws, d_latent = self.draws.shape
+        elements_per_row = n_draws * (2 * (self.d + self.d_output) + d_latent)
+        return predict_in_chunks(self._mean_target, values, mask, elements_per_row)
 
     def _mean_target(self, values: Tensor, mask: Tensor) -> Tensor:
         n, n_draws = len(values), len(self.draws)
@@ -365,7 +366,9 @@ class MisGAN(Method):
             target_loss = task.row_loss(target, batch.target, batch.target_mask) / n_cells
             return (batch.weight * (adversarial + self.reconstruction * (column_loss + target_loss))).mean()
 
-        def step(loss: Any, module: nn.Module, speed: float = 1.0, every: int = 1) -> Step:
+        def step(
+            loss: Callable[[Rows], Tensor], module: nn.Module, speed: float = 1.0, every: int = 1
+        ) -> Step:
             adam = partial(torch.optim.Adam, lr=speed * self.learning_rate, betas=(0.5, 0.9))
             return Step(loss, list(module.parameters()), adam, every=every)
 
