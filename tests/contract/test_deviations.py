@@ -13,6 +13,8 @@ PUBLISHED = [
     "partial_vae",
     "miwae",
     "p_bigan",
+    "gain",
+    "misgan",
     "dwr",
     "srdo",
     "crlr",

@@ -163,16 +163,8 @@ def test_constant_and_duplicated_columns_are_accepted(method, kind):
     assert np.isfinite(predict(fit(method, data, task), data)).all()
 
 
-NETWORKS = [
-    "neumiss",
-    "partial_vae",
-    "miwae",
-    "p_bigan",
-    "stablenet",
-    "stablemiss",
-    "stablemiss_plus",
-    "mask_dro",
-]
+NETWORKS = ["neumiss", "partial_vae", "miwae", "p_bigan", "gain", "misgan"]
+NETWORKS += ["stablenet", "stablemiss", "stablemiss_plus", "mask_dro"]
 
 
 @pytest.mark.parametrize("name", in_one_process(NETWORKS))

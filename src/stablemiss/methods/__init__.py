@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from stablemiss.methods.dgbr import DGBR
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
+    from stablemiss.methods.gain import GAIN
     from stablemiss.methods.mask_dro import MaskDRO
+    from stablemiss.methods.misgan import MisGAN
     from stablemiss.methods.miwae import MIWAE
     from stablemiss.methods.neumiss import NeuMiss
     from stablemiss.methods.ols import OLS
@@ -43,6 +45,8 @@ _LOCATIONS = {
     "partial_vae": "stablemiss.methods.partial_vae:PartialVAE",
     "miwae": "stablemiss.methods.miwae:MIWAE",
     "p_bigan": "stablemiss.methods.p_bigan:PBiGAN",
+    "gain": "stablemiss.methods.gain:GAIN",
+    "misgan": "stablemiss.methods.misgan:MisGAN",
     "dwr": "stablemiss.methods.dwr:DWR",
     "srdo": "stablemiss.methods.srdo:SRDO",
     "crlr": "stablemiss.methods.crlr:CRLR",
@@ -107,6 +111,7 @@ __all__ = [
     "CRLR",
     "DGBR",
     "DWR",
+    "GAIN",
     "METHODS",
     "MIWAE",
     "OLS",
@@ -118,6 +123,7 @@ __all__ = [
     "EMMixture",
     "MaskDRO",
     "Method",
+    "MisGAN",
     "NeuMiss",
     "PBiGAN",
     "PartialVAE",

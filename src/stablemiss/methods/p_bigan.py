@@ -17,13 +17,14 @@ stopping on validation rows. Each is explained at its DEVIATION comment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from stablemiss.base.adversarial import gradient_penalty
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import (
     NetworkPredictor,
@@ -362,28 +363,3 @@ class PBiGAN(Method):
         check_number(self, reconstruction="[0, 1e6]", penalty="[0, 1e6]", learning_rate="(0, 1]")
         check_widths(self, "hidden")
         check_bool(self, "use_mask")
-
-
-def gradient_penalty(
-    critic: Callable[[Tensor, Tensor], Tensor],
-    real: tuple[Tensor, Tensor],
-    generated: tuple[Tensor, Tensor],
-) -> Tensor:
-    """Mean of (‖∇D‖ − 1)² at random points between real and generated pairs; ∇ is over row and code.
-
-    Examples
-    --------
-    The penalty of a linear critic of slope one is zero:
-
-    >>> pair = torch.zeros(4, 3), torch.zeros(4, 2)
-    >>> gradient_penalty(lambda row, z: row[:, 0], pair, pair).item()
-    0.0
-    """
-    share = torch.rand(len(real[0]), 1, device=real[0].device)
-    between = [
-        (share * left + (1 - share) * right).requires_grad_()
-        for left, right in zip(real, generated, strict=True)
-    ]
-    slopes = torch.autograd.grad(critic(*between).sum(), between, create_graph=True, allow_unused=True)
-    squares = [slope.square().sum(dim=1) for slope in slopes if slope is not None]
-    return (torch.stack(squares).sum(dim=0).clamp_min(1e-12).sqrt() - 1).square().mean()
