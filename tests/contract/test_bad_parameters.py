@@ -42,6 +42,12 @@ HYPERNETWORK = {
 # Method → parameter → wrong values.
 METHOD_PARAMETERS = {
     "ols": {"inputs": [None, "median", ARRAY], "ridge": ["a", -1, np.inf, 10**400]},
+    "pattern_submodels": {
+        "rows": [None, "all", ARRAY],
+        "min_rows": COUNT,
+        "ridge": ["a", -1, np.inf],
+        "moment_ridge": [None, "best", 0, -1, np.nan],
+    },
     "em_mixture": {
         "n_components": [None, "two", 0, 10**30, ARRAY],
         "max_components": COUNT,

@@ -9,6 +9,7 @@ import pytest
 from stablemiss.methods import METHODS
 
 PUBLISHED = [
+    "pattern_submodels",
     "neumiss",
     "partial_vae",
     "miwae",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stablemiss.methods.ols import OLS
     from stablemiss.methods.p_bigan import PBiGAN
     from stablemiss.methods.partial_vae import PartialVAE
+    from stablemiss.methods.pattern_submodels import PatternSubmodels
     from stablemiss.methods.srdo import SRDO
     from stablemiss.methods.stablemiss import StableMiss
     from stablemiss.methods.stablemiss_plus import StableMissPlus
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _LOCATIONS = {
     "constant": "stablemiss.methods.constant:Constant",
     "ols": "stablemiss.methods.ols:OLS",
+    "pattern_submodels": "stablemiss.methods.pattern_submodels:PatternSubmodels",
     "em_mixture": "stablemiss.methods.em_mixture:EMMixture",
     "boosting": "stablemiss.methods.boosting:Boosting",
     "neumiss": "stablemiss.methods.neumiss:NeuMiss",
@@ -112,6 +114,7 @@ __all__ = [
     "NeuMiss",
     "PBiGAN",
     "PartialVAE",
+    "PatternSubmodels",
     "Predictor",
     "StableMiss",
     "StableMissPlus",
