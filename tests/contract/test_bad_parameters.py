@@ -64,6 +64,17 @@ METHOD_PARAMETERS = {
         "min_rows_per_leaf": COUNT,
         "patience": COUNT,
     },
+    "iterative_imputer": {
+        "max_iter": [None, "a", -1, 1.5],
+        "tol": [None, "a", -1, np.nan],
+        "n_nearest_features": ["a", 0, 1.5],
+        "add_indicator": [None, "yes", 2],
+        "n_trees": COUNT,
+        "learning_rate": RATE,
+        "n_leaves": [1],
+        "min_rows_per_leaf": COUNT,
+        "patience": COUNT,
+    },
     "neumiss": {**NETWORK, "depth": [-1, 10**30], "hidden": WIDTHS, "start": [None, "a", ARRAY]},
     "partial_vae": {
         "d_latent": COUNT,

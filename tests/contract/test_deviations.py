@@ -10,6 +10,7 @@ from stablemiss.methods import METHODS
 
 PUBLISHED = [
     "pattern_submodels",
+    "iterative_imputer",
     "neumiss",
     "partial_vae",
     "miwae",

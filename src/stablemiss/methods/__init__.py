@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stablemiss.methods.constant import Constant
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
+    from stablemiss.methods.iterative_imputer import IterativeImputer
     from stablemiss.methods.miwae import MIWAE
     from stablemiss.methods.neumiss import NeuMiss
     from stablemiss.methods.ols import OLS
@@ -38,6 +39,7 @@ _LOCATIONS = {
     "pattern_submodels": "stablemiss.methods.pattern_submodels:PatternSubmodels",
     "em_mixture": "stablemiss.methods.em_mixture:EMMixture",
     "boosting": "stablemiss.methods.boosting:Boosting",
+    "iterative_imputer": "stablemiss.methods.iterative_imputer:IterativeImputer",
     "neumiss": "stablemiss.methods.neumiss:NeuMiss",
     "partial_vae": "stablemiss.methods.partial_vae:PartialVAE",
     "miwae": "stablemiss.methods.miwae:MIWAE",
@@ -110,6 +112,7 @@ __all__ = [
     "ColumnNet",
     "Constant",
     "EMMixture",
+    "IterativeImputer",
     "Method",
     "NeuMiss",
     "PBiGAN",
