@@ -152,6 +152,15 @@ METHOD_PARAMETERS = {
         "schedule": [None, "cosine"],
     },
     "stablemiss_plus": {"strength": ["a", -1], "n_directions": [0, 2.5], "patience": PATIENCE},
+    "mirrams": {
+        **NETWORK,
+        "mask_ratio": [None, "a", -0.1, 1, np.nan],
+        "masked_weight": [None, -1, np.inf],
+        "consistency": [None, -1, np.inf],
+        "form": [None, "soft", ARRAY],
+        "threshold": [None, -0.1, 1.1],
+        "hidden": WIDTHS,
+    },
     "column_net": {
         "width": [0],
         "depth": [0],

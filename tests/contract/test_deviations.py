@@ -20,6 +20,7 @@ PUBLISHED = [
     "stablenet",
     "stablemiss",
     "stablemiss_plus",
+    "mirrams",
 ]
 
 

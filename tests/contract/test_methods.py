@@ -163,7 +163,16 @@ def test_constant_and_duplicated_columns_are_accepted(method, kind):
     assert np.isfinite(predict(fit(method, data, task), data)).all()
 
 
-NETWORKS = ["neumiss", "partial_vae", "miwae", "p_bigan", "stablenet", "stablemiss", "stablemiss_plus"]
+NETWORKS = [
+    "neumiss",
+    "partial_vae",
+    "miwae",
+    "p_bigan",
+    "stablenet",
+    "stablemiss",
+    "stablemiss_plus",
+    "mirrams",
+]
 
 
 @pytest.mark.parametrize("name", in_one_process(NETWORKS))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
     from stablemiss.methods.iterative_imputer import IterativeImputer
+    from stablemiss.methods.mirrams import MIRRAMS
     from stablemiss.methods.miwae import MIWAE
     from stablemiss.methods.neumiss import NeuMiss
     from stablemiss.methods.ols import OLS
@@ -49,6 +50,7 @@ _LOCATIONS = {
     "stablenet": "stablemiss.methods.stablenet:StableNet",
     "stablemiss": "stablemiss.methods.stablemiss:StableMiss",
     "stablemiss_plus": "stablemiss.methods.stablemiss_plus:StableMissPlus",
+    "mirrams": "stablemiss.methods.mirrams:MIRRAMS",
     "column_net": "stablemiss.methods.column_net:ColumnNet",
     "anymask": "stablemiss.anymask.method:AnyMask",
 }
@@ -104,6 +106,7 @@ def _summary(module: str, class_name: str) -> str:
 __all__ = [
     "DWR",
     "METHODS",
+    "MIRRAMS",
     "MIWAE",
     "OLS",
     "SRDO",
