@@ -42,6 +42,12 @@ HYPERNETWORK = {
 # Method → parameter → wrong values.
 METHOD_PARAMETERS = {
     "ols": {"inputs": [None, "median", ARRAY], "ridge": ["a", -1, np.inf, 10**400]},
+    "pattern_submodels": {
+        "rows": [None, "all", ARRAY],
+        "min_rows": COUNT,
+        "ridge": ["a", -1, np.inf],
+        "moment_ridge": [None, "best", 0, -1, np.nan],
+    },
     "em_mixture": {
         "n_components": [None, "two", 0, 10**30, ARRAY],
         "max_components": COUNT,
@@ -55,6 +61,17 @@ METHOD_PARAMETERS = {
         "n_trees": COUNT,
         "learning_rate": [*RATE, True, ARRAY],
         "n_leaves": [1, 10**30],
+        "min_rows_per_leaf": COUNT,
+        "patience": COUNT,
+    },
+    "iterative_imputer": {
+        "max_iter": [None, "a", -1, 1.5],
+        "tol": [None, "a", -1, np.nan],
+        "n_nearest_features": ["a", 0, 1.5],
+        "add_indicator": [None, "yes", 2],
+        "n_trees": COUNT,
+        "learning_rate": RATE,
+        "n_leaves": [1],
         "min_rows_per_leaf": COUNT,
         "patience": COUNT,
     },
@@ -184,6 +201,15 @@ METHOD_PARAMETERS = {
         "schedule": [None, "cosine"],
     },
     "stablemiss_plus": {"strength": ["a", -1], "n_directions": [0, 2.5], "patience": PATIENCE},
+    "mirrams": {
+        **NETWORK,
+        "mask_ratio": [None, "a", -0.1, 1, np.nan],
+        "masked_weight": [None, -1, np.inf],
+        "consistency": [None, -1, np.inf],
+        "form": [None, "soft", ARRAY],
+        "threshold": [None, -0.1, 1.1],
+        "hidden": WIDTHS,
+    },
     "column_net": {
         "width": [0],
         "depth": [0],

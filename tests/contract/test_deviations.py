@@ -9,6 +9,8 @@ import pytest
 from stablemiss.methods import METHODS
 
 PUBLISHED = [
+    "pattern_submodels",
+    "iterative_imputer",
     "neumiss",
     "partial_vae",
     "miwae",
@@ -23,6 +25,7 @@ PUBLISHED = [
     "stablemiss",
     "stablemiss_plus",
     "mask_dro",
+    "mirrams",
 ]
 
 

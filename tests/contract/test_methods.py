@@ -164,7 +164,7 @@ def test_constant_and_duplicated_columns_are_accepted(method, kind):
 
 
 NETWORKS = ["neumiss", "partial_vae", "miwae", "p_bigan", "gain", "misgan"]
-NETWORKS += ["stablenet", "stablemiss", "stablemiss_plus", "mask_dro"]
+NETWORKS += ["stablenet", "stablemiss", "stablemiss_plus", "mirrams", "mask_dro"]
 
 
 @pytest.mark.parametrize("name", in_one_process(NETWORKS))

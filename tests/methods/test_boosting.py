@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from stablemiss.base import boosted_trees
 from stablemiss.data import MaskedData
-from stablemiss.methods import Boosting, boosting
+from stablemiss.methods import Boosting
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Classification, Regression
@@ -43,7 +44,7 @@ def test_mask_augmentation_helps_if_a_column_is_missing_that_was_always_observed
 
 
 def test_the_number_of_threads_does_not_change_the_trees(monkeypatch):
-    monkeypatch.setattr(boosting, "MIN_CELLS_FOR_THREADS", 0)
+    monkeypatch.setattr(boosted_trees, "MIN_CELLS_FOR_THREADS", 0)
     values, mask, y = draw(0, observed=0.8)
     texts = []
     for n_threads in (1, 2):

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from stablemiss.base.boosted_trees import n_threads_for, with_nan
 from stablemiss.data import Floats, MaskedData
-from stablemiss.methods.boosting import n_threads_for, with_nan
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
 

@@ -11,10 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from stablemiss.base.boosted_trees import TreeData, boost, lightgbm_params, min_leaf_rows, raw_scores
 from stablemiss.base.lightgbm_text import load_booster
 from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
-from stablemiss.methods.boosting import Boosting, TreeData, boost, lightgbm_params, raw_scores
+from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.em_mixture import EMMixturePredictor
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -41,7 +42,7 @@ class ResidualBoostingPredictor(Predictor):
 
     See Also
     --------
-    stablemiss.methods.boosting.BoostingPredictor : Trees that start from a constant.
+    stablemiss.base.boosted_trees.BoostingPredictor : Trees that start from a constant.
     """
 
     def __init__(self, mixture: EMMixturePredictor, models: list[str], n_columns: int):
@@ -126,7 +127,7 @@ class ResidualBoosting:
             # For classes the mixture overfits its training rows: its residuals there are too small to fit.
             raise ValueError("Residual boosting needs a numeric target; got classes. Use Boosting instead.")
         params = lightgbm_params(
-            self.boosting, train, self.boosting.min_leaf_rows(len(train)), rng, n_threads
+            self.boosting, train, min_leaf_rows(self.boosting, len(train)), rng, n_threads
         )
         params["objective"] = OBJECTIVE
         train_rows, valid_rows = self._tree_data(train), self._tree_data(valid)

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
     from stablemiss.methods.dwr import DWR
     from stablemiss.methods.em_mixture import EMMixture
     from stablemiss.methods.gain import GAIN
+    from stablemiss.methods.iterative_imputer import IterativeImputer
     from stablemiss.methods.mask_dro import MaskDRO
+    from stablemiss.methods.mirrams import MIRRAMS
     from stablemiss.methods.misgan import MisGAN
     from stablemiss.methods.miwae import MIWAE
     from stablemiss.methods.neumiss import NeuMiss
     from stablemiss.methods.ols import OLS
     from stablemiss.methods.p_bigan import PBiGAN
     from stablemiss.methods.partial_vae import PartialVAE
+    from stablemiss.methods.pattern_submodels import PatternSubmodels
     from stablemiss.methods.srdo import SRDO
     from stablemiss.methods.stablemiss import StableMiss
     from stablemiss.methods.stablemiss_plus import StableMissPlus
@@ -39,8 +42,10 @@ if TYPE_CHECKING:
 _LOCATIONS = {
     "constant": "stablemiss.methods.constant:Constant",
     "ols": "stablemiss.methods.ols:OLS",
+    "pattern_submodels": "stablemiss.methods.pattern_submodels:PatternSubmodels",
     "em_mixture": "stablemiss.methods.em_mixture:EMMixture",
     "boosting": "stablemiss.methods.boosting:Boosting",
+    "iterative_imputer": "stablemiss.methods.iterative_imputer:IterativeImputer",
     "neumiss": "stablemiss.methods.neumiss:NeuMiss",
     "partial_vae": "stablemiss.methods.partial_vae:PartialVAE",
     "miwae": "stablemiss.methods.miwae:MIWAE",
@@ -54,6 +59,7 @@ _LOCATIONS = {
     "stablenet": "stablemiss.methods.stablenet:StableNet",
     "stablemiss": "stablemiss.methods.stablemiss:StableMiss",
     "stablemiss_plus": "stablemiss.methods.stablemiss_plus:StableMissPlus",
+    "mirrams": "stablemiss.methods.mirrams:MIRRAMS",
     "column_net": "stablemiss.methods.column_net:ColumnNet",
     "mask_dro": "stablemiss.methods.mask_dro:MaskDRO",
     "anymask": "stablemiss.anymask.method:AnyMask",
@@ -113,6 +119,7 @@ __all__ = [
     "DWR",
     "GAIN",
     "METHODS",
+    "MIRRAMS",
     "MIWAE",
     "OLS",
     "SRDO",
@@ -121,12 +128,14 @@ __all__ = [
     "ColumnNet",
     "Constant",
     "EMMixture",
+    "IterativeImputer",
     "MaskDRO",
     "Method",
     "MisGAN",
     "NeuMiss",
     "PBiGAN",
     "PartialVAE",
+    "PatternSubmodels",
     "Predictor",
     "StableMiss",
     "StableMissPlus",

@@ -17,13 +17,13 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from stablemiss.base.boosted_trees import MIN_CELLS_FOR_THREADS
 from stablemiss.checks import shown
 from stablemiss.data import Floats
 from stablemiss.encoding import SuspiciousDataWarning, take_rows
 from stablemiss.estimators import OutOfRangeWarning
 from stablemiss.evaluation.stress.rows import TestRows
 from stablemiss.evaluation.stress.settings import Setting
-from stablemiss.methods.boosting import MIN_CELLS_FOR_THREADS
 from stablemiss.missingness import MCARIndependent
 from stablemiss.row_losses import Metric
 from stablemiss.seeding import Rng, draw_seed
