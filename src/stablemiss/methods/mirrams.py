@@ -195,8 +195,8 @@ class MIRRAMS(Method):
         check_widths(self, "hidden")
         device = to_device(self.device)
         with torch_randomness(rng):
-            # DEVIATION: a perceptron, not a transformer of six layers over embedded columns, because it trains
-            # in seconds on a processor, and the loss does not depend on the network.
+            # DEVIATION: a perceptron, not a transformer of six layers over embedded columns, because it
+            # trains in seconds on a processor, and the loss does not depend on the network.
             network = MIRRAMSNet(train.n_columns, task.d_output, tuple(self.hidden)).to(device)
         # DEVIATION: all rows have a target, because methods get no others. The published code can also use
         # rows without labels, which have only the third term.
