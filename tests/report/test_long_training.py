@@ -5,6 +5,8 @@ import pytest
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.tables import TABLES
 from stablemiss.report.long_training import long_trainings
+from stablemiss.report.statistics import statistics
+from stablemiss.report.summary import summarise
 
 STANDARD = BUDGETS["standard"]
 
@@ -69,3 +71,13 @@ def test_both_plots_have_the_same_methods(complete, long):
     training = long_trainings(complete, STANDARD, long, TABLES.values())[1]
     plotted = [[line.label for line in comparison.lines] for _, comparison in training.plotted()]
     assert plotted == [["stablemiss_full", "stablemiss_unweighted"]] * 2
+
+
+def test_statistics_say_by_how_much_errors_rise(complete, long):
+    values = statistics(summarise(complete, STANDARD, as_published=long))
+    training = long_trainings(complete, STANDARD, long, TABLES.values())[0]
+    stopped = next(line.stopped for line in training.lines if line.label == "stablemiss")
+    expected = sum(100 / cell.rmse for cell in stopped) / len(stopped)
+    assert values["late.table1.stablemiss"] == pytest.approx(expected)
+    assert values["late.columns.table1"] == 9
+    assert values["late.constant.table1.stablemiss"] == 0

@@ -8,6 +8,7 @@ from statistics import fmean, median
 from stablemiss.experiments.comparison import Cell, Comparison, Published, mean_interval
 from stablemiss.experiments.tables import ABLATION, LINEAR, OPTIMAL, PAPER_METHODS
 from stablemiss.report.claims import SUBJECT, UNWEIGHTED, VERDICTS
+from stablemiss.report.long_training import LongTraining
 from stablemiss.report.summary import Summary, distinct_columns
 
 Statistics = dict[str, float]
@@ -38,6 +39,10 @@ def statistics(summary: Summary) -> Statistics:
     wins.<table>.eight.<label>      columns in which a method has the smallest gap of the eight, or of all
     agreement.<table>               rank correlation of our gaps and the published ones
     <figure>.full, .best_other      mean relative gap of the full variant, and of the best other of a column
+    late.<table>.<label>            relative change of a method's RMSE if it is trained as published, without
+                                    early stopping, mean over columns
+    late.constant.<table>.<label>   columns in which it then exceeds that of predicting the mean
+    late.columns.<table>            columns that were trained as published
     median.optimal                  median relative gap of the eight methods
     worse_than_constant             errors of the eight methods that exceed that of predicting the mean
     ==============================  =========================================================================
@@ -62,11 +67,27 @@ def statistics(summary: Summary) -> Statistics:
             values[f"clearly.{outcome}.{result.label}"] = n
     for comparison in summary.comparisons:
         values |= _variants(comparison) if comparison.table.is_figure else {}
+    for training in summary.long_trainings:
+        values |= _late(training)
     for label, by_table in summary.overview.items():
         for name, gap in by_table.items():
             means = {f"mean.{name}.{label}": gap.ours, f"mean.published.{name}.{label}": gap.published}
             values |= {key: mean for key, mean in means.items() if mean is not None}
     return values | {"results": summary.n_results, "results.planned": summary.n_planned}
+
+
+def _late(training: LongTraining) -> Statistics:
+    """What training without early stopping does to each method."""
+    name = training.table.name
+    values: Statistics = {f"late.columns.{name}": training.n_columns}
+    for line in training.lines:
+        pairs = zip(line.stopped, line.as_published, strict=True)
+        changes = [late.rmse / stopped.rmse - 1 for stopped, late in pairs if stopped and late]
+        values |= _mean_of(f"late.{name}.{line.label}", changes)
+        values[f"late.constant.{name}.{line.label}"] = sum(
+            late is not None and late.is_worse_than_constant for late in line.as_published
+        )
+    return values
 
 
 def _mean_of(name: str, values: Sequence[float | None]) -> Statistics:
