@@ -46,7 +46,7 @@ METHOD_PARAMETERS = {
         "rows": [None, "all", ARRAY],
         "min_rows": COUNT,
         "ridge": ["a", -1, np.inf],
-        "moment_ridge": [None, "best", 0, -1, np.nan],
+        "moment_ridge": [None, "best", 0, 1e-10, -1, np.nan],
     },
     "em_mixture": {
         "n_components": [None, "two", 0, 10**30, ARRAY],

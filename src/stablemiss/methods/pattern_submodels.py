@@ -89,7 +89,8 @@ class Moments:
         return cls(mean, _positive_semi_definite(covariance), cross, base, is_classes)
 
     def with_ridge(self, ridge: float) -> Moments:
-        """The same moments with `ridge` added to all variances."""
+        """The same moments with `ridge` added to all variances, or more if rounding requires it."""
+        ridge = max(ridge, 1e-14 * self.covariance.trace())
         return replace(self, covariance=self.covariance + ridge * np.eye(len(self.mean)))
 
     def outputs(self, values: Floats, mask: Bools) -> Floats:
@@ -158,7 +159,11 @@ class PatternSubmodelsPredictor(Predictor):
         # There may be no pattern, so the number of them is read from the array.
         n_patterns = len(state["patterns"])
         covariance = stored_array(state, "covariance", (n_columns, n_columns))
-        check_stored(np.linalg.eigvalsh(covariance)[0] > 0, "covariance must be positive definite")
+        check_stored(np.array_equal(covariance, covariance.T), "covariance must be symmetric")
+        eigenvalues = np.linalg.eigvalsh(covariance)
+        # Then no submatrix is singular, whatever the mask of a row.
+        is_regular = eigenvalues[0] > np.finfo(np.float64).eps * eigenvalues[-1]
+        check_stored(is_regular, "covariance must be positive definite")
         moments = Moments(
             stored_array(state, "mean", (n_columns,)),
             covariance,
@@ -195,8 +200,8 @@ class PatternSubmodels(Method):
         only makes problems with collinear columns solvable. Logistic regression uses scikit-learn's penalty
         (``C=1``) instead.
     moment_ridge : float or "auto", default="auto"
-        Added to the variances of the columns when a submodel is computed from moments. A larger value shrinks
-        its coefficients. "auto" chooses it on validation rows.
+        Added to the variances of the columns when a submodel is computed from moments, at least 1e-9. A
+        larger value shrinks its coefficients. "auto" chooses it on validation rows.
 
     See Also
     --------
@@ -245,7 +250,7 @@ class PatternSubmodels(Method):
         check_choice(self, rows=("pattern", "complete_cases"))
         check_integer(self, min_rows=1)
         check_number(self, ridge="[0, inf)")
-        check_number(self, moment_ridge="(0, inf)", unless="auto")
+        check_number(self, moment_ridge="[1e-9, inf)", unless="auto")
         ridge = _choose_ridge(train, valid, task, rng) if self.moment_ridge == "auto" else self.moment_ridge
         # After this choice, validation rows are training rows too.
         data = join(train, valid)
@@ -322,11 +327,13 @@ def _positive_semi_definite(matrix: Floats) -> Floats:
     Covariances over different rows can have negative eigenvalues. The matrix without them is closer to the
     true covariances, because these form a convex set onto which it is projected.
     """
-    eigenvalues, eigenvectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    matrix = (matrix + matrix.T) / 2
+    eigenvalues, eigenvectors = np.linalg.eigh(matrix)
     # Unchanged if possible, so that complete rows give their own covariances without rounding.
     if eigenvalues[0] >= 0:
         return matrix
-    return (eigenvectors * np.maximum(eigenvalues, 0.0)) @ eigenvectors.T
+    matrix = (eigenvectors * np.maximum(eigenvalues, 0.0)) @ eigenvectors.T
+    return (matrix + matrix.T) / 2
 
 
 def _distinct(mask: Bools) -> tuple[Bools, NDArray[np.int64]]:
