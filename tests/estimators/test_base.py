@@ -259,7 +259,7 @@ def test_the_method_is_copied():
         ({"validation_fraction": 0.0}, "validation_fraction must be .* above 0 and below 1; got 0.0"),
         ({"validation_fraction": 1.5}, "validation_fraction must be .* above 0 and below 1; got 1.5"),
         ({"on_unseen_missing": "shout"}, "on_unseen_missing must be .*got 'shout'"),
-        ({"max_one_hot": 1}, "max_one_hot must be an integer of at least 2; got 1"),
+        ({"max_one_hot": 1}, "max_one_hot must be an integer of at least 2, or .auto.; got 1"),
     ],
 )
 def test_invalid_parameters_raise_in_fit(parameters, message):

@@ -67,7 +67,7 @@ def models():
     """Every method for regression and classification, and the estimators of one method."""
     for name, method in METHODS.items():
         brief = {key: value for key, value in BRIEF.items() if key in method().get_params()}
-        settings = {"params": brief, "random_state": 0}
+        settings = {"params": {**method.brief, **brief}, "random_state": 0}
         yield f"{name}-one", MissingRegressor(name, **settings), lambda y: y
         yield (
             f"{name}-three",

@@ -55,7 +55,7 @@ def trees(tmp_path_factory):
         trees[name] = read_tree(path)
     # Otherwise the manipulations below would test nothing.
     assert trees["regressor"]["predictor"]["kinds"][-1] == "residual_boosting"
-    assert trees["regressor"]["predictor"]["calibrator"]["models"]
+    assert trees["regressor"]["predictor"]["calibrator"]["models"][0]
     return trees
 
 
@@ -172,7 +172,7 @@ MANIPULATIONS = [
     ("regressor", predictor("calibrator", "bandwidth"), lambda old: 0 * old),
     ("regressor", predictor("calibrator", "bandwidth"), lambda old: old[:-1]),
     ("regressor", predictor("calibrator", "models"), lambda old: [*old, *old]),
-    ("regressor", predictor("calibrator", "models"), [[]]),
+    ("regressor", predictor("calibrator", "models"), [["tree"]]),
     ("regressor", predictor("calibrator", "models", 0, 0), cycle),
     ("classifier", predictor("calibrator", "edges"), lambda old: old[:-1]),
     ("classifier", predictor("calibrator", "models"), [["tree"]]),
