@@ -59,8 +59,8 @@ def draw(seed=0, n=90):
 BRIEF = {"max_epochs": 2, "steps": 60, "budget": "fast", "max_components": 2, "n_permutations": 1}
 # Arrays only, trees, and a network; the other methods are saved for one task of each type.
 FOUR_TASKS = ["constant", "boosting", "stablemiss"]
-# All tests share the models of the fixture `other_process`.
-pytestmark = pytest.mark.xdist_group("test_loading")
+# All tests share the models of the fixture `other_process`, of every method.
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("test_loading")]
 
 
 def models():
