@@ -7,7 +7,8 @@ balancing regression), for binary columns X, row weights W, encoder φ and recon
     subject to         Σ_j ‖ φ(X₋ⱼ)ᵀ(W ⊙ Xⱼ) / (WᵀXⱼ)  −  φ(X₋ⱼ)ᵀ(W ⊙ (1 − Xⱼ)) / (Wᵀ(1 − Xⱼ)) ‖² ≤ λ₁,
                        ‖(X − X̂) ⊙ W‖² ≤ λ₂,  bounds on ‖W‖², ‖β‖², ‖β‖₁, (Σ W − 1)² and the layers' norms
 
-where X₋ⱼ is X with zeros in column j. With the identity as φ this is CRLR.
+where X₋ⱼ is X with zeros in column j. With the identity as φ this is CRLR. Only the abstract of the paper was
+available, and there is no public code: the equation and what is marked PAPER were not checked against it.
 
 Deviations: columns of any kind, binarised at the median as treatments; several classes by softmax, and
 squared loss for numbers; the balanced code is standardised, in place of the bound on the norms of the layers;
