@@ -55,7 +55,7 @@ WITHOUT_GRAPH = ("stablemiss_local_without_graph",)
 # Training of all networks of a data set, near the best of a few settings that were compared with one seed on
 # held-out training images and weeks.
 _SENSORS = {
-    "max_epochs": 8,
+    "max_epochs": 4,
     "schedule": "one_cycle",
     "learning_rate": 3e-3,
     "weight_decay": 0.3,
@@ -63,7 +63,7 @@ _SENSORS = {
 }
 TRAINING: Mapping[str, dict[str, Any]] = {
     MNIST: {
-        "max_epochs": 10,
+        "max_epochs": 5,
         "schedule": "one_cycle",
         "learning_rate": 5e-3,
         "weight_decay": 0.1,
@@ -99,7 +99,7 @@ def array_settings(label: str, dataset: str, is_brief: bool) -> tuple[str, dict[
     --------
     >>> name, settings = array_settings("mask_input", "mnist", is_brief=False)
     >>> name, settings["architecture"].generate, settings["max_epochs"]
-    ('stablemiss', 'input', 10)
+    ('stablemiss', 'input', 5)
     """
     if label in ("gaussian_and_local", "local_and_ridge"):
         name, settings = array_settings("stablemiss_local", dataset, is_brief)
