@@ -58,7 +58,7 @@ def test_every_method_is_run_for_every_column_and_some_are_trained_as_tested():
 def test_all_networks_share_g_and_its_training():
     for table in ARRAY_TABLES.values():
         labels = [label for label in table.methods if label in NETWORKS]
-        networks = [array_settings(label, table.dataset, is_brief=False)[1] for label in labels]
+        networks = [array_settings(label, table.dataset, "2023", is_brief=False)[1] for label in labels]
         assert len(networks) >= 8
         for key in ("max_epochs", "schedule", "learning_rate", "weight_decay"):
             assert len({network[key] for network in networks}) == 1

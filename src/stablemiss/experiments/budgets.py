@@ -92,7 +92,7 @@ class Budget:
     # must not depend on the machine.
     seconds: float
     n_real_rows: int | None = None  # maximum number of training rows of a real table; None: all
-    n_images: int = 16384  # training images, of which a tenth is for validation
+    n_images: int = 8192  # training images, of which a tenth is for validation
     n_test_images: int = 2000
     window_stride: int = 4  # every fourth window of a sensor network is used
     has_arrays: bool = True  # whether tables of images and sensor networks are run

@@ -69,7 +69,7 @@ class Run:
         if self.label in (OPTIMAL, LINEAR):
             return None
         if self.is_array:
-            name, settings = array_settings(self.label, self.dataset, self.budget.is_brief)
+            name, settings = array_settings(self.label, self.dataset, self.mechanism, self.budget.is_brief)
             if name in REFERENCES:
                 return REFERENCES[name](**settings)
             brief = METHODS[name].brief if self.budget.is_brief else {}
