@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from time import monotonic
 
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.torch_state import torch_randomness, torch_threads
+from stablemiss.training.averaging import ParameterAverage
 from stablemiss.training.early_stopping import EarlyStopping
 from stablemiss.training.history import History
 from stablemiss.training.optimisers import MakeOptimiser
@@ -100,6 +102,9 @@ class Stage:
     schedule : callable, default=None
         Function from the completed fraction of the stage's batches, 0 to 1, to the factor by which the
         learning rates are multiplied.
+    averaging : float, default=None
+        Score and keep an average of the parameters over recent batches instead of the newest ones, see
+        `ParameterAverage`; a larger value averages over fewer. None does not average. Needs `patience`.
     n_threads : int, default=None
         Number of CPU threads. One thread is best for steps of about a millisecond, see `torch_threads`. None
         uses torch's setting, which is best for longer steps.
@@ -116,6 +121,7 @@ class Stage:
     lr_reductions: int = 0
     min_batches: int = 1
     schedule: Callable[[float], float] | None = None
+    averaging: float | None = None
     n_threads: int | None = None
 
     @property
@@ -234,21 +240,25 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
     if stage.patience is None:
         return _run_all_epochs(stage, updaters, history, rng, report)
     stopping = EarlyStopping(stage.module, stage.patience)
+    average = _make_average(stage)
     try:
         # The initial parameters count as epoch 0: if training only makes the score worse, they are kept.
         history.scores.append(_score(stage))
         stopping.update(0, history.scores[0])
         for epoch in range(1, stage.max_epochs + 1):
-            history.losses.append(_run_epoch(stage, updaters, epoch, rng, report))
-            history.scores.append(_score(stage))
+            history.losses.append(_run_epoch(stage, updaters, epoch, rng, report, average))
+            with nullcontext() if average is None else average.applied():
+                history.scores.append(_score(stage))
+                is_out_of_patience = _has_diverged(history) or stopping.update(epoch, history.scores[-1])
             report.epoch(history.scores[-1])
-            if _has_diverged(history) or stopping.update(epoch, history.scores[-1]):
+            if is_out_of_patience:
                 if len(history.lr_reductions) == stage.lr_reductions:
                     history.ending = "patience"
                     break
                 history.lr_reductions.append(epoch)
                 stopping.restore_best(epoch)
                 updaters = _make_updaters(stage, len(history.lr_reductions))
+                average = _make_average(stage)
     finally:
         report.finish()
     stopping.restore_best(len(history.losses))
@@ -314,8 +324,17 @@ def _make_updaters(stage: Stage, n_reductions: int) -> list[_Updater]:
     return [_Updater(step.parameters, step.optimiser, step.clip, lr_factor) for step in stage.steps]
 
 
+def _make_average(stage: Stage) -> ParameterAverage | None:
+    return None if stage.averaging is None else ParameterAverage(stage.module, stage.averaging)
+
+
 def _run_epoch(
-    stage: Stage, updaters: list[_Updater], epoch: int, rng: Rng, report: _Report
+    stage: Stage,
+    updaters: list[_Updater],
+    epoch: int,
+    rng: Rng,
+    report: _Report,
+    average: ParameterAverage | None = None,
 ) -> tuple[float | None, ...]:
     """Mean loss of each step over the batches of one epoch."""
     stage.module.train()
@@ -333,6 +352,8 @@ def _run_epoch(
                     loss = step.loss(*batch)
                     updater.step(loss)
                     step_losses.append(loss.detach())
+            if average is not None:
+                average.update()
             report.batch()
     # Losses are read once per epoch, because reading each one would make a GPU wait.
     return tuple(float(torch.stack(values).mean()) if values else None for values in losses)
