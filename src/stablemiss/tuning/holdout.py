@@ -69,8 +69,8 @@ class HoldoutSplit:
         if is_array(X) or is_array(y):
             raise ValueError(
                 "tune reads tables, but rows of X or y are arrays, such as images: search with "
-                "scikit-learn's GridSearchCV and its default score instead, as in GridSearchCV(StableMissRegressor(), "
-                "{'architecture': [CNN(), CNN(kernel=5)]})."
+                "scikit-learn's GridSearchCV and its default score instead, as in "
+                "GridSearchCV(StableMissRegressor(), {'architecture': [CNN(), CNN(kernel=5)]})."
             )
         table = read_table(X)
         is_classification = is_classifier(estimator)
