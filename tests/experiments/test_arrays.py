@@ -222,15 +222,15 @@ def test_a_run_on_real_data_gives_a_record_that_marks_it_as_done(run):
 @pytest.mark.parametrize("label", ["stablemiss", "stablenet", "mask_input_augmented", "combined"])
 @pytest.mark.parametrize("run", [MNIST, NATURAL], ids=["images", "sensors"])
 def test_networks_can_be_run(run, label, generated):
-    """Two epochs with a few rows are enough not to be worse than the mean."""
+    """Two epochs with a few hundred rows are enough to be better than the mean."""
     if label == "combined":
         label = {"mnist": "gaussian_and_local", "berlin": "local_and_ridge"}[run.dataset]
     run = replace(run, budget=replace(TINY, n_images=300, n_test_images=100, window_stride=20))
     record = execute(replace(run, label=label))
     assert record.failure is None
     constant = execute(run)
-    print("RATIO", label, [a.error / b.error for a, b in zip(record.scores, constant.scores)], record.seconds)
-    assert record.scores[0].error < 1.02 * constant.scores[0].error
+    for score, mean in zip(record.scores, constant.scores, strict=True):
+        assert score.error < 0.95 * mean.error
 
 
 def records_of(errors):
@@ -317,6 +317,19 @@ def test_own_speeds_in_a_folder_can_be_run_as_table_5(tmp_path, monkeypatch):
     lines = {line.label: line for line in comparison.lines}
     assert lines["ridge_on_lags"].cells[0].rmse == record.scores[0].error
     assert lines["stablemiss"].published == (11.84,)
+    # Without edges, sensors are connected with the nearest ones.
+    (folder / "edges.csv").unlink()
+    sensor_network.cache_clear()
+    assert run.problem().graph is None
+    (folder / "coordinates.csv").write_text("name,lat,lon\na,30.6,104.0\nb,30.6,104.1\nc,30.7,104.0\n")
+    sensor_network.cache_clear()
+    assert run.problem().graph == Graph.nearest([(30.6, 104.0), (30.6, 104.1), (30.7, 104.0)], 2, "abc")
+    # Half hours would be read as hours.
+    half_hours = np.arange("2018-06-01", "2018-07-01T12", np.timedelta64(30, "m"), dtype="datetime64[m]")
+    np.savez(folder / "readings.npz", values=values[: len(half_hours)], times=half_hours, names=list("abc"))
+    sensor_network.cache_clear()
+    with pytest.raises(ValueError, match=r"time step of one hour.*got a step of 0:30:00"):
+        run.problem()
     sensor_network.cache_clear()
 
 
