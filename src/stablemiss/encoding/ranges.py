@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,15 @@ class Ranges:
         return cls(
             minimum, maximum, np.where(has_limits, lower, -np.inf), np.where(has_limits, upper, np.inf)
         )
+
+    @classmethod
+    def joined(cls, ranges: Iterable[Ranges], sizes: Iterable[int]) -> Ranges:
+        """Ranges of a single column each, repeated for as many columns as `sizes` says."""
+        parts = [
+            [np.repeat(array, size) for array in one.state().values()]
+            for one, size in zip(ranges, sizes, strict=True)
+        ]
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def beyond(self, numbers: Floats) -> Bools:
         """Which cells (n, d) lie outside the limits; False where missing."""
