@@ -58,11 +58,10 @@ def add_network(graph: Graph, network: nn.Module, rows: Rows) -> str:
 
     example = torch.zeros(2, N_EXAMPLE_ROWS, rows.n_columns, dtype=torch.float64)
     n = torch.export.Dim("n", min=1)
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    # The exporter warns of its own changes and of packages that are not needed, and logs errors before it raises them.
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     try:
-        # The exporter warns of its own changes.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
@@ -81,7 +80,7 @@ def add_network(graph: Graph, network: nn.Module, rows: Rows) -> str:
             "it. Use a method that can, such as AnyMask."
         ) from error
     finally:
-        logger.setLevel(level)
+        logging.disable(disabled)
     assert program is not None
     exported = program.model_proto
     if exported.graph.input[0].type.tensor_type.shape.dim[0].dim_value:
