@@ -25,6 +25,7 @@ from stablemiss.encoding import (
     Encoder,
     OnOutOfRange,
     Table,
+    TableEncoder,
     encoder_from_state,
     is_array,
     make_encoder,
@@ -310,9 +311,9 @@ class MissingEstimator(BaseEstimator, ABC):
         -----
         Inputs, as far as the table has such columns: "numbers" (n, k) float64 with NaN = missing;
         "categories" (n, k) text with "" = missing; "dates" (n, k) int64 microseconds since 1970 with the
-        integer of numpy's NaT = missing. Outputs: "prediction", or "label" and "probabilities", and "interval"
-        if a coverage is given. The metadata "stablemiss" of the file lists the columns of each input in order.
-        See the page on export in the documentation.
+        integer of numpy's NaT = missing. Outputs: "prediction", or "label" and "probabilities", and
+        "interval" if a coverage is given. The metadata "stablemiss" of the file lists the columns of each
+        input in order. See the page on export in the documentation.
 
         Examples
         --------
@@ -328,13 +329,16 @@ class MissingEstimator(BaseEstimator, ABC):
         if coverage is not None:
             check_number({"coverage": coverage}, coverage="(0, 1)")
             # Raises AttributeError, which says what to do, if the method has no intervals.
-            _ = self.predict_interval  # type: ignore[attr-defined]
+            _ = self.predict_interval
+        if not isinstance(self.encoder_, TableEncoder):
+            raise ValueError(
+                "Models of arrays, such as images, cannot be exported to ONNX; those of tables can."
+            )
         # Imported late, because export needs all methods.
         from stablemiss.export import FittedModel, write_onnx
 
-        return write_onnx(
-            path, FittedModel(self.encoder_, self.task_, self.predictor_, self.on_out_of_range, coverage)
-        )
+        model = FittedModel(self.encoder_, self.task_, self.predictor_, self.on_out_of_range, coverage)
+        return write_onnx(Path(path), model)
 
     def _further_state(self) -> dict[str, Any]:
         """What a subclass stores in addition; see `_set_further_state`."""

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, ValueInfoProto
 
-# Versions of the operators. TreeEnsemble, which reads and writes double precision, is in version 5 of ai.onnx.ml.
+# Versions of the operators. TreeEnsemble, which reads and writes double precision, is in version 5 of
+# ai.onnx.ml.
 OPSET, ML_OPSET, IR_VERSION = 20, 5, 10
 ML = "ai.onnx.ml"
 # Larger constants that single precision represents exactly, as it does the weights of networks, are stored
@@ -26,8 +27,8 @@ class CannotExportError(ValueError):
 class Graph:
     """Nodes and constants of an ONNX graph. A value of the graph is its name, a str.
 
-    All numbers are double precision: with single precision, a value near the threshold of a tree would take the
-    other branch, and a mixture would lose the digits that the export promises.
+    All numbers are double precision: with single precision, a value near the threshold of a tree would take
+    the other branch, and a mixture would lose the digits that the export promises.
 
     Examples
     --------
@@ -109,7 +110,9 @@ class Graph:
         """Sum along an axis."""
         return self.op("ReduceSum", value, [axis], keepdims=keepdims)
 
-    def choose(self, condition: str, then: Callable[[], Sequence[str]], otherwise: Sequence[str]) -> list[str]:
+    def choose(
+        self, condition: str, then: Callable[[], Sequence[str]], otherwise: Sequence[str]
+    ) -> list[str]:
         """Values that are computed only if a condition, a single bool, holds.
 
         Parameters
@@ -154,7 +157,9 @@ class Graph:
         from onnx import helper, numpy_helper
 
         constants = [
-            helper.make_tensor(name, _STRING, array.shape, [entry.encode() for entry in array.ravel().tolist()])
+            helper.make_tensor(
+                name, _STRING, array.shape, [entry.encode() for entry in array.ravel().tolist()]
+            )
             if array.dtype.kind in "OU"
             else numpy_helper.from_array(array, name)
             for name, array in self.constants.items()

@@ -27,7 +27,9 @@ def add_interval(
     output, low, high = _interval(graph, predictor, rows, coverage)
     is_out = graph.op("And", rows.mask, rows.out_of_range)
     # In a branch, because it doubles the work and few tables have such values.
-    any_out = graph.op("Greater", graph.op("ReduceMax", graph.op("Cast", is_out, to=_DOUBLE), keepdims=0), 0.5)
+    any_out = graph.op(
+        "Greater", graph.op("ReduceMax", graph.op("Cast", is_out, to=_DOUBLE), keepdims=0), 0.5
+    )
 
     def wider() -> list[str]:
         _, other_low, other_high = _interval(graph, predictor, rows.without_out_of_range(graph), coverage)
@@ -52,9 +54,7 @@ def _interval(graph: Graph, predictor: AnyMaskPredictor, rows: Rows, coverage: f
     if any(calibrator.models):
         table = graph.op("Concat", rows.with_nan(graph), n_missing, output, expected, axis=1)
         factors = [
-            graph.op(
-                "Exp", graph.op("ReduceMean", add_trees(graph, models, table), [1], keepdims=1)
-            )
+            graph.op("Exp", graph.op("ReduceMean", add_trees(graph, models, table), [1], keepdims=1))
             if models
             else graph.columns(one, 0, 1)
             for models in calibrator.models

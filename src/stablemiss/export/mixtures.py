@@ -1,9 +1,9 @@
 """Gaussian mixtures as tensor operations.
 
-ONNX has no factorisation of matrices. Instead the columns are taken one after the other: if a column is observed,
-the mean and covariance of all later columns are replaced by those given its value, and its log density is added.
-This is the elimination by which a Cholesky factor is computed, and needs no operator but arithmetic. The same
-operations serve every mask: the update of a missing column is multiplied by zero.
+ONNX has no factorisation of matrices. Instead the columns are taken one after the other: if a column is
+observed, the mean and covariance of all later columns are replaced by those given its value, and its log
+density is added. This is the elimination by which a Cholesky factor is computed, and needs no operator but
+arithmetic. The same operations serve every mask: the update of a missing column is multiplied by zero.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ def condition(graph: Graph, mixture: GaussianMixture, values: str, mask: str, n_
         variance = graph.op("Squeeze", pivot, [3])
         deviation = graph.op("Mul", graph.op("Sub", value, graph.columns(mean, 0, 1, 2)), observed)
         distance = graph.op("Div", graph.op("Mul", deviation, deviation), variance)
-        log_variance = graph.op("Mul", graph.op("Add", graph.op("Log", variance), math.log(2 * math.pi)), observed)
+        log_variance = graph.op(
+            "Mul", graph.op("Add", graph.op("Log", variance), math.log(2 * math.pi)), observed
+        )
         term = graph.op("Add", distance, log_variance)
         log_density = term if log_density is None else graph.op("Add", log_density, term)
         if not n_left:
@@ -88,7 +90,8 @@ def mean_and_deviation(
 ) -> tuple[str, str]:
     """Conditional mean and standard deviation, both (n, t), of the last columns of a mixture."""
     conditioned = condition(graph, mixture, values, mask, n_columns)
-    assert conditioned.mean is not None and conditioned.variance is not None
+    assert conditioned.mean is not None
+    assert conditioned.variance is not None
     with np.errstate(divide="ignore"):
         log_weights = np.maximum(np.log(mixture.weights), -1e300)
     log_joint = graph.op("Add", conditioned.log_density, log_weights)

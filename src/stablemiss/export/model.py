@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from stablemiss.anymask import AnyMaskPredictor
 from stablemiss.base.method import Predictor
 from stablemiss.data import Floats
 from stablemiss.encoding import Encoded, OnOutOfRange, Table, TableEncoder
+from stablemiss.encoding.fitted import Encoding
 from stablemiss.encoding.table import DATE_DTYPE
 from stablemiss.export.graph import CannotExportError, Graph
 from stablemiss.export.intervals import add_interval
@@ -23,7 +24,6 @@ from stablemiss.export.rows import (
     CATEGORIES_INPUT,
     DATES_INPUT,
     MISSING_TEXT,
-    Encoding,
     add_encoding,
     draw_inputs,
     input_columns,
@@ -81,7 +81,7 @@ class FittedModel:
         return {PREDICTION: decoded, INTERVAL: interval}
 
 
-def write_onnx(path: str | os.PathLike[str], model: FittedModel) -> float:
+def write_onnx(path: str | Path, model: FittedModel) -> float:
     """Write a fitted model as one ONNX file, after a comparison of its predictions with those of the model.
 
     Parameters
@@ -105,8 +105,8 @@ def write_onnx(path: str | os.PathLike[str], model: FittedModel) -> float:
     mismatch = measure_mismatch(content, model)
     if not mismatch <= MAX_MISMATCH:
         raise CannotExportError(
-            f"The ONNX model was not written, because its predictions differ from those of the fitted model by a "
-            f"relative {mismatch:.1e} on random rows, and at most {MAX_MISMATCH:.0e} is accepted."
+            f"The ONNX model was not written, because its predictions differ from those of the fitted model by "
+            f"a relative {mismatch:.1e} on random rows, and at most {MAX_MISMATCH:.0e} is accepted."
         )
     with atomic_write(path) as unfinished:
         unfinished.write_bytes(content)
@@ -124,12 +124,10 @@ def check_can_export() -> None:
 
 def make_model(model: FittedModel) -> ModelProto:
     """The ONNX model of a fitted model, not tested yet."""
-    if not isinstance(model.encoder, TableEncoder):
-        raise CannotExportError("Models of arrays, such as images, cannot be exported to ONNX; those of tables can.")
     if model.on_out_of_range == "raise":
         raise CannotExportError(
-            'on_out_of_range="raise" cannot be exported, because an ONNX model cannot raise errors; set it to "clip" '
-            'or "missing".'
+            'on_out_of_range="raise" cannot be exported, because an ONNX model cannot raise errors; set it to '
+            '"clip" or "missing".'
         )
     graph, encoding = Graph(), Encoding.of(model.encoder)
     rows = add_encoding(graph, encoding, model.on_out_of_range)
@@ -139,13 +137,17 @@ def make_model(model: FittedModel) -> ModelProto:
     else:
         assert isinstance(model.task, Regression)
         if model.coverage is None:
-            outputs = [_add_decoded(graph, model.task, add_predictor(model.predictor, graph, rows), PREDICTION)]
+            outputs = [
+                _add_decoded(graph, model.task, add_predictor(model.predictor, graph, rows), PREDICTION)
+            ]
         else:
             assert isinstance(model.predictor, AnyMaskPredictor)
             output, bounds = add_interval(graph, model.predictor, rows, model.coverage)
             outputs = [_add_decoded(graph, model.task, output, PREDICTION)]
             outputs.append(_add_bounds(graph, model.task, bounds))
-    return graph.to_model(input_types(encoding), outputs, {"stablemiss": json.dumps(_description(model, encoding))})
+    return graph.to_model(
+        input_types(encoding), outputs, {"stablemiss": json.dumps(_description(model, encoding))}
+    )
 
 
 def _add_decoded(graph: Graph, task: Regression, output: str, name: str) -> ValueInfoProto:
@@ -156,7 +158,7 @@ def _add_decoded(graph: Graph, task: Regression, output: str, name: str) -> Valu
     if task.single:
         decoded = graph.op("Squeeze", decoded, [1])
     graph.nodes.append(helper.make_node("Identity", [decoded], [name]))
-    shape = ["n"] if task.single else ["n", task.d_output]
+    shape: list[str | int | None] = ["n"] if task.single else ["n", task.d_output]
     return helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape)
 
 
@@ -170,7 +172,7 @@ def _add_bounds(graph: Graph, task: Regression, bounds: tuple[str, str]) -> Valu
     if task.single:
         interval = graph.op("Squeeze", interval, [1])
     graph.nodes.append(helper.make_node("Identity", [interval], [INTERVAL]))
-    shape = ["n", 2] if task.single else ["n", task.d_output, 2]
+    shape: list[str | int | None] = ["n", 2] if task.single else ["n", task.d_output, 2]
     return helper.make_tensor_value_info(INTERVAL, TensorProto.DOUBLE, shape)
 
 
@@ -220,7 +222,9 @@ def measure_mismatch(content: bytes, model: FittedModel) -> float:
     encoding = Encoding.of(model.encoder)
     inputs = draw_inputs(encoding, N_TEST_ROWS, np.random.default_rng(0))
     expected = model.predict(
-        model.encoder.transform(_to_table(inputs, encoding, model.encoder), on_out_of_range=model.on_out_of_range)
+        model.encoder.transform(
+            _to_table(inputs, encoding, model.encoder), on_out_of_range=model.on_out_of_range
+        )
     )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -228,7 +232,8 @@ def measure_mismatch(content: bytes, model: FittedModel) -> float:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise CannotExportError(
-            "The model cannot be exported, because onnxruntime lacks an operation in double precision that it needs."
+            "The model cannot be exported, because onnxruntime lacks an operation in double precision that it "
+            "needs."
         ) from error
     actual = dict(zip(expected, session.run(list(expected), inputs), strict=True))
     scale = model.task.scale if isinstance(model.task, Regression) else np.ones(1)
@@ -263,7 +268,9 @@ def _to_table(inputs: dict[str, np.ndarray], encoding: Encoding, encoder: TableE
         for i, j in enumerate(positions):
             column = inputs[name][:, i]
             if name == CATEGORIES_INPUT:
-                column = np.where(column == MISSING_TEXT, None, column)
+                column = np.array(
+                    [None if entry == MISSING_TEXT else entry for entry in column], dtype=object
+                )
             elif name == DATES_INPUT:
                 column = column.astype(DATE_DTYPE)
             columns[j] = column

@@ -1,8 +1,8 @@
 """Networks as ONNX: the column network as an explicit graph, all others by torch's exporter.
 
-AnyMask needs only the explicit graph, which has a quarter of the nodes that the exporter writes and does not depend
-on its versions. The exporter also does not know `searchsorted`, which the column network uses. The networks of the
-other methods are many, and are of torch's standard layers.
+AnyMask needs only the explicit graph, which has a quarter of the nodes that the exporter writes and does not
+depend on its versions. The exporter also does not know `searchsorted`, which the column network uses. The
+networks of the other methods are many, and are of torch's standard layers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def add_column_network(graph: Graph, network: ColumnNetwork, rows: Rows) -> str:
     start, inverse_length = (
         graph.op("Gather", state[name].ravel(), piece) for name in ("piece_start", "inverse_length")
     )
-    position = graph.op("Clip", graph.op("Mul", graph.op("Sub", rows.values, start), inverse_length), 0.0, 1.0)
+    position = graph.op(
+        "Clip", graph.op("Mul", graph.op("Sub", rows.values, start), inverse_length), 0.0, 1.0
+    )
     with torch.no_grad():
         table = _array(network.lookup_table())
     intercept, slope = (graph.op("Gather", part, piece) for part in np.split(table, [D_EMBEDDING], axis=1))
@@ -58,7 +60,8 @@ def add_network(graph: Graph, network: nn.Module, rows: Rows) -> str:
 
     example = torch.zeros(2, N_EXAMPLE_ROWS, rows.n_columns, dtype=torch.float64)
     n = torch.export.Dim("n", min=1)
-    # The exporter warns of its own changes and of packages that are not needed, and logs errors before it raises them.
+    # The exporter warns of its own changes and of packages that are not needed, and logs errors before it
+    # raises them.
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -76,8 +79,8 @@ def add_network(graph: Graph, network: nn.Module, rows: Rows) -> str:
             )
     except Exception as error:
         raise CannotExportError(
-            f"{type(network).__name__} cannot be exported, because torch's exporter does not know an operation in "
-            "it. Use a method that can, such as AnyMask."
+            f"{type(network).__name__} cannot be exported, because torch's exporter does not know an operation "
+            "in it. Use a method that can, such as AnyMask."
         ) from error
     finally:
         logging.disable(disabled)
@@ -85,8 +88,8 @@ def add_network(graph: Graph, network: nn.Module, rows: Rows) -> str:
     exported = program.model_proto
     if exported.graph.input[0].type.tensor_type.shape.dim[0].dim_value:
         raise CannotExportError(
-            f"{type(network).__name__} cannot be exported, because torch's exporter fixes its number of rows. Use a "
-            "method that can, such as AnyMask."
+            f"{type(network).__name__} cannot be exported, because torch's exporter fixes its number of rows. "
+            "Use a method that can, such as AnyMask."
         )
     return _insert(graph, compose.add_prefix(exported, f"{graph.new_name('net')}_"), rows)
 
@@ -98,7 +101,10 @@ def _insert(graph: Graph, exported: object, rows: Rows) -> str:
     assert isinstance(exported, ModelProto)
     if exported.functions:
         raise CannotExportError("The network cannot be exported, because it needs functions of its own.")
-    renamed = {info.name: value for info, value in zip(exported.graph.input, (rows.values, rows.observed(graph)))}
+    renamed = {
+        info.name: value
+        for info, value in zip(exported.graph.input, (rows.values, rows.observed(graph)), strict=True)
+    }
     for initializer in exported.graph.initializer:
         renamed[initializer.name] = graph.constant(numpy_helper.to_array(initializer))
     for node in exported.graph.node:

@@ -29,7 +29,8 @@ from stablemiss.mixture import GaussianMixture
 def add_predictor(predictor: Predictor, graph: Graph, rows: Rows) -> str:
     """Raw outputs (n, d_output) of a predictor.
 
-    For classes they may differ from `Predictor.predict` by a number that is the same for all classes of a row.
+    For classes they may differ from `Predictor.predict` by a number that is the same for all classes of a
+    row.
 
     Parameters
     ----------
@@ -38,7 +39,9 @@ def add_predictor(predictor: Predictor, graph: Graph, rows: Rows) -> str:
     rows : Rows
         Encoded rows.
     """
-    raise CannotExportError(f"{type(predictor).__name__} cannot be exported to ONNX. Use AnyMask, for example.")
+    raise CannotExportError(
+        f"{type(predictor).__name__} cannot be exported to ONNX. Use AnyMask, for example."
+    )
 
 
 @add_predictor.register
@@ -93,7 +96,9 @@ def _pattern_submodels(predictor: PatternSubmodelsPredictor, graph: Graph, rows:
         means = moments.mean + moments.cross.T
         covariances = np.repeat(moments.covariance[None], d_output, axis=0)
         mixture = GaussianMixture(np.ones(d_output), means, covariances)
-        outputs = graph.op("Add", condition(graph, mixture, rows.values, observed, d).log_density, moments.base)
+        outputs = graph.op(
+            "Add", condition(graph, mixture, rows.values, observed, d).log_density, moments.base
+        )
     else:
         # The variances of the targets have no influence on their conditional mean.
         covariance = np.block([[moments.covariance, moments.cross], [moments.cross.T, np.eye(d_output)]])
@@ -147,7 +152,7 @@ def _anymask(predictor: AnyMaskPredictor, graph: Graph, rows: Rows) -> str:
 
 
 def add_anymask(graph: Graph, predictor: AnyMaskPredictor, rows: Rows) -> tuple[str, str | None]:
-    """Raw outputs (n, d_output) of AnyMask, and the standard deviation of numeric targets under its mixture."""
+    """Raw outputs (n, d_output) of AnyMask, and the standard deviation of numbers under its mixture."""
     outputs: dict[str, str] = {}
     deviation: str | None = None
     for name, member in predictor.members.items():
@@ -172,7 +177,9 @@ def add_anymask(graph: Graph, predictor: AnyMaskPredictor, rows: Rows) -> tuple[
         else:
             output = graph.op("Min", graph.op("Max", output, predictor.bounds[0]), predictor.bounds[1])
         empty, complete = predictor.member_weights[:, i]
-        weight = graph.op("Add", graph.op("Mul", rest, empty[None]), graph.op("Mul", fraction, complete[None]))
+        weight = graph.op(
+            "Add", graph.op("Mul", rest, empty[None]), graph.op("Mul", fraction, complete[None])
+        )
         terms.append(graph.op("Mul", weight, output))
     combined = terms[0]
     for term in terms[1:]:

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from stablemiss.data import Bools, Floats
-from stablemiss.encoding import OnOutOfRange, TableEncoder
+from stablemiss.data import Floats
+from stablemiss.encoding import OnOutOfRange
 from stablemiss.encoding.columns import CATEGORIES, CONSTANT, DATES, NEVER_OBSERVED, NUMBERS
-from stablemiss.encoding.categories import CategoryEncoder
 from stablemiss.encoding.dates import PERIODS
 from stablemiss.encoding.encoder import MAX_DEVIATION
-from stablemiss.encoding.ranges import Ranges
+from stablemiss.encoding.fitted import Encoding
 from stablemiss.export.graph import ML, CannotExportError, Graph
 
 if TYPE_CHECKING:
@@ -26,58 +24,13 @@ NUMBERS_INPUT, CATEGORIES_INPUT, DATES_INPUT = "numbers", "categories", "dates"
 MISSING_TEXT, UNKNOWN = "", "\0 unknown"
 # The integer of numpy's NaT.
 MISSING_DATE = np.iinfo(np.int64).min
-MICROSECONDS_PER_DAY, MICROSECONDS_PER_HOUR, MICROSECONDS_PER_MINUTE = 86_400_000_000, 3_600_000_000, 60_000_000
+MICROSECONDS_PER_DAY, MICROSECONDS_PER_HOUR, MICROSECONDS_PER_MINUTE = (
+    86_400_000_000,
+    3_600_000_000,
+    60_000_000,
+)
 # Days from 1 March of the year 0, and from 1 January of the year 1, to 1 January 1970.
 FROM_MARCH_0, FROM_YEAR_1 = 719_468, 719_162
-
-
-@dataclass(frozen=True, eq=False)
-class Encoding:
-    """What a fitted `TableEncoder` does to a table, from its state.
-
-    Attributes
-    ----------
-    n_features, kinds, groups, ever_missing
-        As in `TableEncoder`.
-    mean, scale : (d,)
-        By which encoded columns are standardised.
-    ranges : Ranges
-    categories : dict
-        Position of each categorical column → its encoder.
-    date_parts : dict
-        Position of each column of dates → the features it becomes.
-    """
-
-    n_features: int
-    kinds: list[str]
-    groups: NDArray[np.int64]
-    ever_missing: Bools
-    mean: Floats
-    scale: Floats
-    ranges: Ranges
-    categories: dict[int, CategoryEncoder]
-    date_parts: dict[int, list[str]]
-
-    @classmethod
-    def of(cls, encoder: TableEncoder) -> Encoding:
-        """Read the state of an encoder."""
-        state = encoder.state()
-        return cls(
-            encoder.n_features,
-            encoder.kinds,
-            encoder.groups,
-            encoder.ever_missing,
-            state["mean"],
-            state["scale"],
-            Ranges(**state["ranges"]),
-            {int(j): CategoryEncoder(names, state["embedding"][j]) for j, names in state["categories"].items()},
-            {int(j): dates["parts"] for j, dates in state["dates"].items()},
-        )
-
-    @property
-    def first(self) -> NDArray[np.int64]:
-        """Position of the first encoded column of each column of the table, (n_features,)."""
-        return np.searchsorted(self.groups, np.arange(self.n_features))
 
 
 @dataclass(frozen=True)
@@ -217,7 +170,11 @@ def _raw_numbers(graph: Graph, encoding: Encoding, inputs: dict[str, list[int]])
         add(graph.op("Expand", np.nan if encoding.kinds[j] == NEVER_OBSERVED else 0.0, shape), j)
     numbers = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=1)
     order = np.argsort(positions)
-    return numbers if np.array_equal(order, np.arange(len(order))) else graph.op("Gather", numbers, order, axis=1)
+    return (
+        numbers
+        if np.array_equal(order, np.arange(len(order)))
+        else graph.op("Gather", numbers, order, axis=1)
+    )
 
 
 def _date_features(graph: Graph, dates: str) -> dict[str, str]:
@@ -265,8 +222,9 @@ def _date_features(graph: Graph, dates: str) -> dict[str, str]:
     }
     minute = floor_divide(op("Mod", time, MICROSECONDS_PER_DAY), MICROSECONDS_PER_MINUTE)
     is_whole_minute = op("Equal", op("Mod", time, MICROSECONDS_PER_MINUTE), 0)
-    # Position of each feature in a list of the numbers it can have. Sine and cosine of these are looked up, because
-    # computed elsewhere they may differ in the last digit: LightGBM puts thresholds between numbers so close.
+    # Position of each feature in a list of the numbers it can have. Sine and cosine of these are looked up,
+    # because computed elsewhere they may differ in the last digit: LightGBM puts thresholds between numbers
+    # so close.
     listed = {
         "day of year": (day_of_year, np.arange(1, 367)),
         "weekday": (op("Mod", op("Add", day, 3), 7), np.arange(7)),
@@ -296,7 +254,10 @@ def draw_inputs(encoding: Encoding, n_rows: int, rng: np.random.Generator) -> di
     for name, columns in input_columns(encoding).items():
         kept = observed[:, columns]
         if name == NUMBERS_INPUT:
-            low, high = encoding.ranges.minimum[encoding.first[columns]], encoding.ranges.maximum[encoding.first[columns]]
+            low, high = (
+                encoding.ranges.minimum[encoding.first[columns]],
+                encoding.ranges.maximum[encoding.first[columns]],
+            )
             inputs[name] = np.where(kept, _draw_numbers(low, high, kept.shape, rng), np.nan)
         elif name == CATEGORIES_INPUT:
             entries = [np.array([*encoding.categories[j].categories, UNKNOWN], dtype=object) for j in columns]
@@ -307,7 +268,9 @@ def draw_inputs(encoding: Encoding, n_rows: int, rng: np.random.Generator) -> di
             low = np.array([encoding.ranges.minimum[group][0] for group in years])
             high = np.array([encoding.ranges.maximum[group][0] for group in years])
             is_year = np.array([encoding.date_parts[j][0] == "year" for j in columns])
-            year = np.where(is_year, _draw_numbers(low, high, kept.shape, rng), rng.uniform(1990, 2030, kept.shape))
+            year = np.where(
+                is_year, _draw_numbers(low, high, kept.shape, rng), rng.uniform(1990, 2030, kept.shape)
+            )
             microseconds = ((year - 1970) * 365.2425 * MICROSECONDS_PER_DAY).astype(np.int64)
             # Half of the rows have whole hours, as many tables do.
             whole = microseconds // MICROSECONDS_PER_HOUR * MICROSECONDS_PER_HOUR

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from stablemiss.data import Floats
 from stablemiss.export.graph import ML, CannotExportError, Graph
 
-# LightGBM's `decision_type`: bit 1 marks categories, bit 2 that missing values go left, and the next two bits say
-# what is missing.
+# LightGBM's `decision_type`: bit 1 marks categories, bit 2 that missing values go left, and the next two
+# bits say what is missing.
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 NOTHING_MISSING, ZERO_MISSING = 0, 1
 # ONNX's mode of a node: left if the value is at most the threshold.
@@ -74,7 +74,8 @@ def _read_tree(lines: dict[str, str]) -> Tree:
     missing_type = decision >> 2 & 3
     if (decision & CATEGORICAL).any() or (missing_type == ZERO_MISSING).any() or lines["is_linear"] != "0":
         raise CannotExportError(
-            "These trees cannot be exported: they have categorical splits, linear leaves, or treat zero as missing."
+            "These trees cannot be exported: they have categorical splits or linear leaves, or treat zero as "
+            "missing."
         )
     # Where nothing was missing in training, LightGBM reads NaN as zero.
     nan_goes_left = np.where(missing_type == NOTHING_MISSING, threshold >= 0, decision & DEFAULT_LEFT > 0)
@@ -121,7 +122,9 @@ def _add_model(graph: Graph, trees: list[Tree], table: str, n_scores: int) -> st
     def children(name: str) -> tuple[list[int], list[int]]:
         child = joined(name)
         is_leaf = child < 0
-        return np.where(is_leaf, first_leaf + ~child, first_node + child).tolist(), is_leaf.astype(int).tolist()
+        return np.where(is_leaf, first_leaf + ~child, first_node + child).tolist(), is_leaf.astype(
+            int
+        ).tolist()
 
     (true_ids, true_leaves), (false_ids, false_leaves) = children("left"), children("right")
     targets = np.repeat([score for score, _ in kept], n_leaves)
