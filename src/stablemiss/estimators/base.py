@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,9 @@ from stablemiss.seeding import Rng, to_rng
 from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
+
+if TYPE_CHECKING:
+    from stablemiss.estimators.model_card import ModelCard
 
 OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
 
@@ -339,6 +342,36 @@ class MissingEstimator(BaseEstimator, ABC):
 
         model = FittedModel(self.encoder_, self.task_, self.predictor_, self.on_out_of_range, coverage)
         return write_onnx(Path(path), model)
+
+    def model_card(self, stress: Any = None) -> ModelCard:
+        """What the model is, what it was fitted to, what errors to expect, and where its limits are.
+
+        Parameters
+        ----------
+        stress : StressResult, default=None
+            Result of `stablemiss.stress_test` for this model alone, which adds the mechanisms that were tried
+            and the errors under them.
+
+        Returns
+        -------
+        ModelCard
+            Prints as Markdown; `to_markdown`, `to_html`, `save_html` and `to_dict` write it in other forms.
+            With AnyMask it has the expected error by share of missing columns, which needs no data. It also
+            works for a model loaded from a file.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import MissingRegressor
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> model = MissingRegressor("ols", random_state=0).fit(X, X[:, 0])
+        >>> print(model.model_card().to_markdown().splitlines()[0])
+        # MissingRegressor for the target
+        """
+        check_is_fitted(self)
+        from stablemiss.estimators.model_card import make_card
+
+        return make_card(self, stress)
 
     def _further_state(self) -> dict[str, Any]:
         """What a subclass stores in addition; see `_set_further_state`."""

@@ -191,7 +191,8 @@ class _Uncertainty(MissingEstimator):
         if not isinstance(mixture, EMMixturePredictor):
             raise ValueError(
                 "impute needs the mixture, but this model was fitted without it: either members does not "
-                'contain "mixture", or the encoded table is too wide. Add "mixture" to members, or lower max_one_hot.'
+                'contain "mixture", or the encoded table is too wide. Add "mixture" to members, or '
+                "lower max_one_hot."
             )
         assert isinstance(self.encoder_, TableEncoder)
         expected = expected_values(mixture.joint(), encoded.values, encoded.mask)

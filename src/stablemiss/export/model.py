@@ -105,7 +105,8 @@ def write_onnx(path: str | Path, model: FittedModel) -> float:
     mismatch = measure_mismatch(content, model)
     if not mismatch <= MAX_MISMATCH:
         raise CannotExportError(
-            f"The ONNX model was not written, because its predictions differ from those of the fitted model by "
+            "The ONNX model was not written, because its predictions differ from those of the fitted "
+            "model by "
             f"a relative {mismatch:.1e} on random rows, and at most {MAX_MISMATCH:.0e} is accepted."
         )
     with atomic_write(path) as unfinished:
@@ -126,7 +127,8 @@ def make_model(model: FittedModel) -> ModelProto:
     """The ONNX model of a fitted model, not tested yet."""
     if model.on_out_of_range == "raise":
         raise CannotExportError(
-            'on_out_of_range="raise" cannot be exported, because an ONNX model cannot raise errors; set it to '
+            'on_out_of_range="raise" cannot be exported, because an ONNX model cannot raise errors; set '
+            "it to "
             '"clip" or "missing".'
         )
     graph, encoding = Graph(), Encoding.of(model.encoder)
@@ -232,7 +234,8 @@ def measure_mismatch(content: bytes, model: FittedModel) -> float:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise CannotExportError(
-            "The model cannot be exported, because onnxruntime lacks an operation in double precision that it "
+            "The model cannot be exported, because onnxruntime lacks an operation in double precision "
+            "that it "
             "needs."
         ) from error
     actual = dict(zip(expected, session.run(list(expected), inputs), strict=True))

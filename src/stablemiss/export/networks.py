@@ -79,7 +79,8 @@ def add_network(graph: Graph, network: nn.Module, rows: Rows) -> str:
             )
     except Exception as error:
         raise CannotExportError(
-            f"{type(network).__name__} cannot be exported, because torch's exporter does not know an operation "
+            f"{type(network).__name__} cannot be exported, because torch's exporter does not know an "
+            "operation "
             "in it. Use a method that can, such as AnyMask."
         ) from error
     finally:
@@ -88,7 +89,8 @@ def add_network(graph: Graph, network: nn.Module, rows: Rows) -> str:
     exported = program.model_proto
     if exported.graph.input[0].type.tensor_type.shape.dim[0].dim_value:
         raise CannotExportError(
-            f"{type(network).__name__} cannot be exported, because torch's exporter fixes its number of rows. "
+            f"{type(network).__name__} cannot be exported, because torch's exporter fixes its number of "
+            "rows. "
             "Use a method that can, such as AnyMask."
         )
     return _insert(graph, compose.add_prefix(exported, f"{graph.new_name('net')}_"), rows)
