@@ -331,8 +331,12 @@ class MissingEstimator(BaseEstimator, ABC):
         check_path("path", path)
         if coverage is not None:
             check_number({"coverage": coverage}, coverage="(0, 1)")
-            # Raises AttributeError, which says what to do, if the method has no intervals.
-            _ = self.predict_interval
+            if not hasattr(self, "predict_interval"):
+                raise ValueError(
+                    "coverage is for regressors whose method is AnyMask, but this is a "
+                    f"{type(self).__name__} with "
+                    f"the method {self.method_.name!r}, which has no intervals; leave coverage out."
+                )
         if not isinstance(self.encoder_, TableEncoder):
             raise ValueError(
                 "Models of arrays, such as images, cannot be exported to ONNX; those of tables can."

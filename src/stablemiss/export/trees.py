@@ -110,8 +110,8 @@ def _add_model(graph: Graph, trees: list[Tree], table: str, n_scores: int) -> st
         else:
             constant[i % n_scores] += tree.leaf_value[0]
     if not kept:
-        one = graph.op("Mul", graph.op("IsNaN", graph.columns(table, 0, 1)), 0.0)
-        return graph.op("Add", one, constant)
+        first = graph.op("Where", graph.op("IsNaN", graph.columns(table, 0, 1)), 0.0, 0.0)
+        return graph.op("Add", first, constant)
     n_nodes = np.array([len(tree.feature) for _, tree in kept])
     n_leaves = n_nodes + 1
     first_node, first_leaf = (np.repeat(np.cumsum(n) - n, n_nodes) for n in (n_nodes, n_leaves))
