@@ -12,8 +12,8 @@ import stablemiss
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# Their examples train networks for seconds.
-SLOW_PAGES = ("images", "sensors")
+# Their examples train networks or ensembles for seconds.
+SLOW_PAGES = ("images", "sensors", "export", "serving", "imputed_table")
 BLOCK = r"```python\n(.*?)```"
 MODULES = [module.name for module in pkgutil.walk_packages(stablemiss.__path__, "stablemiss.")]
 

@@ -42,7 +42,7 @@ from stablemiss.text import RowError
 
 # The limits of a column with values near the largest float64 may be further from its mean than any float64.
 # This bound is far beyond all other limits, and keeps such values and their squares finite in float32.
-_MAX_DEVIATION = 1e6
+MAX_DEVIATION = 1e6
 
 
 class TableEncoder:
@@ -499,7 +499,7 @@ class TableEncoder:
         with np.errstate(over="ignore", invalid="ignore"):
             values -= self._mean
             values /= self._scale
-        np.clip(values, -_MAX_DEVIATION, _MAX_DEVIATION, out=values)
+        np.clip(values, -MAX_DEVIATION, MAX_DEVIATION, out=values)
         # The scale of a constant column is infinite, so a value that overflowed in it is now NaN (inf / inf).
         values[~mask | np.isinf(self._scale)] = 0.0
         return values, mask

@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from stablemiss.encoding import (
     Encoder,
     OnOutOfRange,
     Table,
+    TableEncoder,
     encoder_from_state,
     is_array,
     make_encoder,
@@ -62,6 +63,9 @@ from stablemiss.seeding import Rng, to_rng
 from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
+
+if TYPE_CHECKING:
+    from stablemiss.estimators.model_card import ModelCard
 
 OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
 
@@ -280,6 +284,98 @@ class MissingEstimator(BaseEstimator, ABC):
             **self._further_state(),
         }
         write_tree(Path(path), tree)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, coverage: float | None = None) -> float:
+        """Write the fitted model as one ONNX file that needs neither this package nor Python.
+
+        The predictions of the file, computed by onnxruntime, are compared with those of the model on 1,000
+        random masks, from nothing missing to everything missing. If they differ by more than a relative 1e-5,
+        nothing is written.
+
+        Parameters
+        ----------
+        path : path
+            The file to write, such as "model.onnx". An existing file is replaced only if all went well.
+        coverage : float between 0 and 1, default=None
+            Also export the prediction intervals of this coverage; only for regressors whose method is
+            AnyMask. None exports none.
+
+        Returns
+        -------
+        float
+            The largest relative difference that the comparison found.
+
+        Raises
+        ------
+        ValueError
+            If a part of the model has no equivalent in ONNX, or if the predictions differ.
+
+        Notes
+        -----
+        Inputs, as far as the table has such columns: "numbers" (n, k) float64 with NaN = missing;
+        "categories" (n, k) text with "" = missing; "dates" (n, k) int64 microseconds since 1970 with the
+        integer of numpy's NaT = missing. Outputs: "prediction", or "label" and "probabilities", and
+        "interval" if a coverage is given. The metadata "stablemiss" of the file lists the columns of each
+        input in order. See the page on export in the documentation.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import MissingRegressor
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> model = MissingRegressor("ols", random_state=0).fit(X, X[:, 0])
+        >>> model.to_onnx("model.onnx") < 1e-10
+        True
+        """
+        check_is_fitted(self)
+        check_path("path", path)
+        if coverage is not None:
+            check_number({"coverage": coverage}, coverage="(0, 1)")
+            if not hasattr(self, "predict_interval"):
+                raise ValueError(
+                    "coverage is for regressors whose method is AnyMask, but this is a "
+                    f"{type(self).__name__} with "
+                    f"the method {self.method_.name!r}, which has no intervals; leave coverage out."
+                )
+        if not isinstance(self.encoder_, TableEncoder):
+            raise ValueError(
+                "Models of arrays, such as images, cannot be exported to ONNX; those of tables can."
+            )
+        # Imported late, because export needs all methods.
+        from stablemiss.export import FittedModel, write_onnx
+
+        model = FittedModel(self.encoder_, self.task_, self.predictor_, self.on_out_of_range, coverage)
+        return write_onnx(Path(path), model)
+
+    def model_card(self, stress: Any = None) -> ModelCard:
+        """What the model is, what it was fitted to, what errors to expect, and where its limits are.
+
+        Parameters
+        ----------
+        stress : StressResult, default=None
+            Result of `stablemiss.stress_test` for this model alone, which adds the mechanisms that were tried
+            and the errors under them.
+
+        Returns
+        -------
+        ModelCard
+            Prints as Markdown; `to_markdown`, `to_html`, `save_html` and `to_dict` write it in other forms.
+            With AnyMask it has the expected error by share of missing columns, which needs no data. It also
+            works for a model loaded from a file.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import MissingRegressor
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> model = MissingRegressor("ols", random_state=0).fit(X, X[:, 0])
+        >>> print(model.model_card().to_markdown().splitlines()[0])
+        # MissingRegressor for the target
+        """
+        check_is_fitted(self)
+        from stablemiss.estimators.model_card import make_card
+
+        return make_card(self, stress)
 
     def _further_state(self) -> dict[str, Any]:
         """What a subclass stores in addition; see `_set_further_state`."""
