@@ -295,11 +295,10 @@ class ArrayEncoder:
 
     def _n_before_context(self, task: Task | None) -> int:
         """Number of cells before the rows of a window that have no counterpart in the target."""
-        target_shape = getattr(task, "shape", None)
-        is_window = len(self.shape) == 2 and target_shape is not None and len(target_shape) == 2
-        if not is_window or target_shape[0] >= self.shape[0]:
-            return self.n_features
-        return target_shape[0] * self.shape[1]
+        target_shape = getattr(task, "shape", None) or ()
+        is_window = len(self.shape) == len(target_shape) == 2
+        n_nodes = target_shape[0] if is_window else self.shape[0]
+        return min(n_nodes, self.shape[0]) * math.prod(self.shape[1:])
 
     def _standardise(self, cells: Floats) -> tuple[Floats, Bools]:
         """Centre and scale in place; returns values and mask."""
