@@ -295,7 +295,7 @@ class ArrayEncoder:
 
     def _n_before_context(self, task: Task | None) -> int:
         """Number of cells before the rows of a window that have no counterpart in the target."""
-        target_shape = getattr(task, "shape", None) or ()
+        target_shape: tuple[int, ...] = getattr(task, "shape", None) or ()
         is_window = len(self.shape) == len(target_shape) == 2
         n_nodes = target_shape[0] if is_window else self.shape[0]
         return min(n_nodes, self.shape[0]) * math.prod(self.shape[1:])
