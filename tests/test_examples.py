@@ -13,7 +13,7 @@ import stablemiss
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 # Their examples train networks for seconds.
-SLOW_PAGES = ("images", "sensors")
+SLOW_PAGES = ("images", "sensors", "index", "time_order")
 BLOCK = r"```python\n(.*?)```"
 MODULES = [module.name for module in pkgutil.walk_packages(stablemiss.__path__, "stablemiss.")]
 
