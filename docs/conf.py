@@ -31,6 +31,9 @@ exclude_patterns = ["_build", "**/*.ipynb", "gallery/**/*.py", "gallery/**/*.jso
 # A drawing or a page that cannot be found, a broken link, a page outside the navigation: all are errors.
 nitpicky = False
 suppress_warnings = ["config.cache"]
+smartquotes = False  # "default" is a string that one types
+default_role = "code"  # single backticks in docstrings
+toc_object_entries_show_parents = "hide"
 
 # Existing Markdown pages are read as they are; headings are link targets, as on GitHub.
 myst_heading_anchors = 4
@@ -54,6 +57,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,  # its page loads scripts from the network
     "show_signature": False,
     "remove_config_comments": True,
     "within_subsection_order": "FileNameSortKey",
