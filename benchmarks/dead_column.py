@@ -14,7 +14,7 @@ from typing import Any
 
 import lightgbm
 import numpy as np
-from common import make_parser, open_store, run_pending, write_docs
+from common import ROOT, make_parser, open_store, run_pending, write_docs
 from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 
@@ -94,6 +94,28 @@ def table() -> str:
     return markdown_table(header, rows)
 
 
+def draw() -> None:
+    """The picture of the README: R² of the models with all columns and without each."""
+    from matplotlib.figure import Figure
+
+    records = {record.label: record for record in STORE.records()}
+    titles = ["all columns", *(f"{name} missing" for name in COLUMNS[1:])]
+    figure = Figure(figsize=(7.6, 2.9), layout="constrained")
+    axes = figure.add_subplot()
+    shown = ((LIGHTGBM, "#d55e00"), ("AnyMask", "#0072b2"), (RETRAINED, "#999999"))
+    for number, (label, colour) in enumerate(shown):
+        r2 = {score.mechanism: score.extra["r2"] for score in records[label].scores}
+        places = [i + 0.27 * (number - 1) for i, name in enumerate(COLUMNS) if name in r2]
+        bars = axes.bar(places, list(r2.values()), 0.25, color=colour, label=label)
+        axes.bar_label(bars, fmt="%.2f", fontsize=8, padding=2)
+    axes.set_xticks(range(len(COLUMNS)), titles)
+    axes.set_ylim(0, 1.05)
+    axes.set_ylabel("R² on new houses")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    figure.savefig(ROOT / "docs" / "_static" / "dead_column.png", dpi=130)
+
+
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
@@ -106,6 +128,7 @@ def main() -> None:
         )
     print(table())
     write_docs("README.md", "dead column", table())
+    draw()
 
 
 if __name__ == "__main__":
