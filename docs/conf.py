@@ -76,6 +76,7 @@ html_copy_source = False
 html_theme_options = {
     "logo": {"text": "stablemiss"},
     "navbar_align": "left",
+    "navbar_persistent": ["search-button"],
     "header_links_before_dropdown": 6,
     "show_nav_level": 1,
     "navigation_depth": 3,
@@ -85,6 +86,7 @@ html_theme_options = {
     "footer_end": [],
     "back_to_top_button": False,
 }
+html_context = {"default_mode": "auto"}
 html_sidebars = {"faq": [], "changelog": [], "deviations": []}
 html_math_renderer = "mathml"
 
@@ -96,3 +98,4 @@ generate.write_pages(Path(__file__).parent)
 def setup(app: Sphinx) -> None:
     # Before numpydoc, which has priority 500.
     app.connect("autodoc-process-docstring", generate.mend_docstring, priority=400)
+    app.connect("doctree-read", generate.name_empty_headers)

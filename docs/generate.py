@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, get_origin
 
+from docutils import nodes
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "stablemiss"
 # Public modules, and what they are for. Every name in their `__all__` gets a page.
@@ -73,6 +75,16 @@ def mend_docstring(
         line = re.sub(r"_(?=,\))", r"\\_", line)
         # Inherited docstrings link to pages of scikit-learn.
         lines[i] = re.sub(r":ref:`([^`<]*?)\s*<[^`]*>`", r"\1", line)
+
+
+def name_empty_headers(app: Any, doctree: nodes.document) -> None:
+    """Give empty headers of tables a name that screen readers read and nobody sees."""
+    for row in (row for head in doctree.findall(nodes.thead) for row in head.findall(nodes.row)):
+        for number, entry in enumerate(row.children):
+            if not entry.astext().strip():
+                name = nodes.inline(text="description" if number else "row", classes=["visually-hidden"])
+                entry.clear()
+                entry.append(nodes.paragraph("", "", name))
 
 
 def write_pages(folder: Path) -> None:
