@@ -1,8 +1,8 @@
 """One column of King County house sales dies after training: what is left of the accuracy?
 
 LightGBM and AnyMask are fitted to the same complete rows (80% of the table) and predict the others, with all
-columns and without one of them. "Retrained" is LightGBM fitted again without the column. LightGBM has its default
-parameters. The table is read from the data folder (STABLEMISS_DATA).
+columns and without one of them. "Retrained" is LightGBM fitted again without the column. LightGBM has its
+default parameters. The table is read from the data folder (STABLEMISS_DATA).
 
     python benchmarks/dead_column.py [--seeds 0 …] [--models …] [--only-print]
 """
@@ -85,9 +85,7 @@ def table() -> str:
     rows = []
     for label in LABELS:
         scores = [score for record in records if record.label == label for score in record.scores]
-        means = {
-            name: [score.extra["r2"] for score in scores if score.mechanism == name] for name in COLUMNS
-        }
+        means = {name: [score.extra["r2"] for score in scores if score.mechanism == name] for name in COLUMNS}
         if scores:
             rows.append([label, *(f"{np.mean(values):.2f}" if values else "" for values in means.values())])
     header = ["R²", "all columns", *(f"`{name}` missing" for name in COLUMNS[1:])]
@@ -123,9 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     jobs = [(label, seed) for seed in options.seeds for label in options.models]
     if not options.only_print:
-        run_pending(
-            STORE, jobs, lambda job: f"dead column house_sales none 0.0 {job[1]} {job[0]}", run
-        )
+        run_pending(STORE, jobs, lambda job: f"dead column house_sales none 0.0 {job[1]} {job[0]}", run)
     print(table())
     write_docs("README.md", "dead column", table())
     draw()

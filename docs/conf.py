@@ -1,4 +1,4 @@
-"""Settings of the documentation site. `make docs` builds it into build/site, offline and with warnings as errors."""
+"""Settings of the documentation site. `make docs` builds it, offline and with warnings as errors."""
 
 from __future__ import annotations
 

@@ -65,9 +65,7 @@ def documented_names(module: str) -> list[str]:
     return [name for name in public_names(module) if not get_origin(getattr(import_module(module), name))]
 
 
-def mend_docstring(
-    app: Any, kind: str, name: str, value: object, options: object, lines: list[str]
-) -> None:
+def mend_docstring(app: Any, kind: str, name: str, value: object, options: object, lines: list[str]) -> None:
     """Write what is plain text in a docstring so that reStructuredText reads it as such."""
     for i, line in enumerate(lines):
         # Shapes, such as (n, *shape) and (n_features_in_,).
@@ -116,10 +114,10 @@ def _deviations() -> str:
     deviations = [mark for mark in marks if mark.kind == "DEVIATION"]
     lines = [
         _title("Deviations from the papers", "="),
-        f"Where the code departs from a published method, and why: {len(deviations)} places, collected from the "
-        "comments ``# DEVIATION:`` in the source when this page was built. The pages of the methods explain the "
-        f"important ones. The other {len(marks) - len(deviations)} marks, ``# PAPER:``, name what a formula or a "
-        "number was taken from; they follow below.\n",
+        f"Where the code departs from a published method, and why: {len(deviations)} places, collected from "
+        "the comments ``# DEVIATION:`` in the source when this page was built. The pages of the methods "
+        f"explain the important ones. The other {len(marks) - len(deviations)} marks, ``# PAPER:``, name "
+        "what a formula or a number was taken from; they follow below.\n",
         *_marks(deviations, "-"),
         _title("What is taken from the papers", "-"),
         *_marks([mark for mark in marks if mark.kind == "PAPER"], "~"),

@@ -2,8 +2,8 @@
 Has the missingness shifted?
 ============================
 
-:func:`stablemiss.diagnose` compares new rows with rows from before, without labels: which columns are missing in another way, on what that
-depends, and which error a model will have.
+:func:`stablemiss.diagnose` compares new rows with rows from before, without labels: which columns are
+missing in another way, on what that depends, and which error a model will have.
 """
 
 import matplotlib.pyplot as plt
@@ -28,11 +28,13 @@ figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 plot_missingness_shift(before, now, ax=axes)
 
 # %%
-# The diagnosis names both, says on what the second depends, and forecasts the error. ``save_html`` writes it as a page.
+# The diagnosis names both, says on what the second depends, and forecasts the error. ``save_html`` writes
+# it as a page.
 result = diagnose(before, now, model, flats.y[1500:2000])
 print(result)
 
 # %%
-# In practice the labels of the new rows come later. Here they are known, so that the forecast can be compared:
+# In practice the labels of the new rows come later. Here they are known, so that the forecast can be
+# compared:
 error = np.sqrt(np.mean((model.predict(now) - flats.y[2000:]) ** 2))
 print(f"forecast {result.forecast.after:.0f}, actual {error:.0f}")

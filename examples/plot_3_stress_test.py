@@ -2,8 +2,9 @@
 Stress-test any model
 =====================
 
-:func:`stablemiss.stress_test` hides values of rows that you know, in several ways and amounts, and measures what that costs any model with
-scikit-learn's interface. Here: boosted trees, which accept missing values, and a ridge regression behind an imputer.
+:func:`stablemiss.stress_test` hides values of rows that you know, in several ways and amounts, and
+measures what that costs any model with scikit-learn's interface. Here: boosted trees, which accept
+missing values, and a ridge regression behind an imputer.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 Intervals that know what is missing
 ===================================
 
-``predict_interval`` is calibrated under many masks. Its width depends on what is missing: the model says how much it does not know.
+``predict_interval`` is calibrated under many masks. Its width depends on what is missing: the model says
+how much it does not know.
 """
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@
 Adapt to a change that stays
 ============================
 
-When the missingness has changed for good, ``adapt`` makes a model for the new masks from the training rows and the masks of new rows. It
-needs no labels of the new rows, and a fraction of the time of a fit.
+When the missingness has changed for good, ``adapt`` makes a model for the new masks from the training
+rows and the masks of new rows. It needs no labels of the new rows, and a fraction of the time of a fit.
 """
 
 import matplotlib.pyplot as plt

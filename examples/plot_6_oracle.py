@@ -2,8 +2,8 @@
 How far from the best possible?
 ===============================
 
-For synthetic populations the best possible prediction, E[y | observed values], is known exactly. All methods are trained with 10% of the
-values missing and tested with up to 90%.
+For synthetic populations the best possible prediction, E[y | observed values], is known exactly. All
+methods are trained with 10% of the values missing and tested with up to 90%.
 """
 
 import matplotlib.pyplot as plt
@@ -39,5 +39,5 @@ axes.set(xlabel="share of values missing in the test", ylabel="RMSE above the be
 axes.legend()
 
 # %%
-# The data are a mixture of Gaussians, which is what ``em_mixture`` assumes: it should, and does, come close. On real tables no model has
-# this advantage.
+# The data are a mixture of Gaussians, which is what ``em_mixture`` assumes: it should, and does, come
+# close. On real tables no model has this advantage.

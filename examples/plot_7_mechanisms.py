@@ -2,7 +2,8 @@
 Missingness mechanisms
 ======================
 
-A mechanism hides values in a controlled way, at any level. Rows are drawn downwards, columns across; dark cells are missing.
+A mechanism hides values in a controlled way, at any level. Rows are drawn downwards, columns across; dark
+cells are missing.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +30,9 @@ for axes, (name, mechanism) in zip(panels.flat, mechanisms.items(), strict=True)
     axes.set_xticks([])
 
 # %%
-# The same mechanism at several levels shares its drivers and coefficients, so that a comparison changes one thing at a time. The level of
-# ``MAR`` is that of the columns that can go missing: its driving columns stay observed.
+# The same mechanism at several levels shares its drivers and coefficients, so that a comparison changes
+# one thing at a time. The level of ``MAR`` is that of the columns that can go missing: its driving
+# columns stay observed.
 mechanism = MAR(0.4, spread=0).fit(X, rng)
 for level in (0.1, 0.5, 0.9):
     missing = np.isnan(mechanism.at(level).hide(X, rng))

@@ -37,7 +37,18 @@ def site(tmp_path_factory):
     shutil.copytree(ROOT / "docs", source, ignore=ignored)
     for name in ("examples", "src", "CHANGELOG.md"):
         (folder / name).symlink_to(ROOT / name)
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-q", "-W", "--keep-going", source, folder / "site"]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-b",
+        "html",
+        "-q",
+        "-W",
+        "--keep-going",
+        source,
+        folder / "site",
+    ]
     environment = {**os.environ, "MPLBACKEND": "Agg", "http_proxy": "http://localhost:9"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
@@ -97,7 +108,9 @@ def test_the_site_has_every_page_and_asks_the_network_for_nothing(site, generate
     for name in ("index", "faq", "deviations", "changelog", "how_to/add_method", "explanation/oracle"):
         assert (site / f"{name}.html").exists()
     for page in site.rglob("*.html"):
-        loaded = re.findall(r'<(?:script|link|img|iframe)\b[^>]*(?:src|href)="(https?:[^"]+)', page.read_text())
+        loaded = re.findall(
+            r'<(?:script|link|img|iframe)\b[^>]*(?:src|href)="(https?:[^"]+)', page.read_text()
+        )
         assert not loaded, page
 
 

@@ -11,7 +11,6 @@ import typer
 from stablemiss.cli.errors import plain_errors
 from stablemiss.progress import Progress, terminal_progress
 
-
 # Training rows of the first part: enough for stable numbers in seconds.
 MAX_FLATS = 4000
 
@@ -47,7 +46,7 @@ def demo(
     ] = 16384,
     output: Annotated[Path, typer.Option(help="HTML report to write.")] = Path("report.html"),
 ) -> None:
-    """See what happens when a column dies, and what to do about it; then methods on the paper's synthetic data.
+    """See what happens when a column dies, and what to do then; and methods on the paper's synthetic data.
 
     First LightGBM and AnyMask are fitted to a generated table of flats to let, and a column stops arriving:
     errors, diagnosis, stress test, adaptation and intervals. Then methods are trained at one missing rate

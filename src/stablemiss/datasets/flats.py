@@ -33,9 +33,10 @@ _KM = (111.2, 74.2)
 def make_flats(n_rows: int = 4000, random_state: Any = None) -> Dataset:
     """Generate flats to let, with their monthly rents: a complete table for examples and the demo.
 
-    Columns are related as in real tables: larger flats have more rooms, the location is in the coordinates and
-    also in the travel time, the noise and the rents nearby, and old buildings need more energy. The rent depends
-    on location, size and age with interactions, thresholds and noise. Nothing in it is a Gaussian mixture.
+    Columns are related as in real tables: larger flats have more rooms, the location is in the coordinates
+    and also in the travel time, the noise and the rents nearby, and old buildings need more energy. The rent
+    depends on location, size and age with interactions, thresholds and noise. Nothing in it is a Gaussian
+    mixture.
 
     Parameters
     ----------

@@ -152,7 +152,12 @@ def _scatter(story: DeadColumn) -> str:
         for axes, label, colour in zip(panels, (LIGHTGBM, ANYMASK), COLOURS, strict=False):
             axes.plot([0, limit], [0, limit], color=INK, linewidth=1, linestyle="--")
             axes.scatter(
-                story.actual[chosen], story.predictions[label][chosen], s=10, color=colour, alpha=0.7, linewidths=0
+                story.actual[chosen],
+                story.predictions[label][chosen],
+                s=10,
+                color=colour,
+                alpha=0.7,
+                linewidths=0,
             )
             axes.set_title(f"{label}: R² {_r2(story, label, NOW)}")
             axes.set_xlabel("actual rent, euros")
