@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+LOADED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*(?:src|href)="https?:')
 LINK = re.compile(r"\]\((?!https?://|mailto:)([^)\s]+)\)")
 
 

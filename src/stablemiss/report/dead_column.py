@@ -34,9 +34,9 @@ def headline(story: DeadColumn) -> str:
     """What happened, in two sentences with their numbers."""
     r2 = {label: [_r2(story, label, when) for when in (BEFORE, NOW)] for label in (LIGHTGBM, ANYMASK)}
     return (
-        f"The column {story.column!r} of a table of flats to let stops arriving. LightGBM goes on answering, and "
-        f"its R² falls from {r2[LIGHTGBM][0]} to {r2[LIGHTGBM][1]} without a warning; AnyMask, fitted to the same "
-        f"complete rows, falls from {r2[ANYMASK][0]} to {r2[ANYMASK][1]}."
+        f"The column {story.column!r} of a table of flats to let stops arriving. LightGBM goes on answering, "
+        f"and its R² falls from {r2[LIGHTGBM][0]} to {r2[LIGHTGBM][1]} without a warning; that of AnyMask, "
+        f"fitted to the same complete rows, falls from {r2[ANYMASK][0]} to {r2[ANYMASK][1]}."
     )
 
 
