@@ -43,6 +43,7 @@ from stablemiss.estimators.rows import (
     target_name,
     warn_if_constant,
 )
+from stablemiss.estimators.source_predictions import SourcePredictions, predict_source
 from stablemiss.estimators.unusual_input import (
     OutOfRangeWarning,
     UnknownCategoryWarning,
@@ -59,6 +60,7 @@ from stablemiss.estimators.validation import (
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import Rng, to_rng
+from stablemiss.sources import is_source
 from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
@@ -66,7 +68,7 @@ from stablemiss.text import count
 OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
 
 
-class MissingEstimator(BaseEstimator, ABC):
+class MissingEstimator(SourcePredictions, BaseEstimator, ABC):
     """Base class of the scikit-learn estimators of this package; subclasses choose the method."""
 
     validation_fraction: float
@@ -224,13 +226,17 @@ class MissingEstimator(BaseEstimator, ABC):
         ----------
         X : table (n, n_features) or array (n, *shape)
             As in `fit`. Columns with names are matched by name, in any order. `on_unseen_missing` decides
-            what happens if a column that was never missing in training is missing now.
+            what happens if a column that was never missing in training is missing now. A path of Parquet
+            files, a pyarrow Dataset or a polars LazyFrame is read in batches; the predictions of a Dask data
+            frame are a lazy series with the same partitions.
 
         Returns
         -------
         (n,) numbers or class labels; (n, n_outputs) if the target had several columns, and (n, *shape) if it
         consisted of arrays
         """
+        if is_source(X):
+            return predict_source(self, "predict", X)
         values, mask, *_ = self._encode(X)
         return self.task_.decode(self.predictor_.predict(values, mask))
 
@@ -243,6 +249,8 @@ class MissingEstimator(BaseEstimator, ABC):
         X : table (n, n_features)
             As in `predict`.
         """
+        if is_source(X):
+            return predict_source(self, "predict_proba", X)
         values, mask, *_ = self._encode(X)
         assert isinstance(self.task_, Classification)
         return self.task_.probabilities(self.predictor_.predict(values, mask))

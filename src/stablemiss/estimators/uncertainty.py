@@ -14,6 +14,8 @@ from stablemiss.checks import check_number
 from stablemiss.data import Bools, Floats
 from stablemiss.estimators.base import MissingEstimator
 from stablemiss.estimators.frames import make_frame
+from stablemiss.estimators.source_predictions import predict_source
+from stablemiss.sources import is_source
 from stablemiss.tasks import Classification, Regression
 
 
@@ -184,6 +186,8 @@ class PredictionIntervals(_Uncertainty):
         True
         """
         check_number({"coverage": coverage}, coverage="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_interval", X, coverage)
         encoded = self._encode(X)
         bounds = self.predictor_.predict_interval(encoded.values, encoded.mask, coverage)
         rows, values, mask = encoded.without_out_of_range()
@@ -230,6 +234,8 @@ class PredictionIntervals(_Uncertainty):
         True
         """
         check_number({"quantile": quantile}, quantile="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_quantile", X, quantile)
         encoded = self._encode(X)
         bounds = self.predictor_.predict_quantile(encoded.values, encoded.mask, quantile)
         rows, values, mask = encoded.without_out_of_range()
@@ -273,6 +279,8 @@ class PredictionSets(_Uncertainty):
         [1, 2]
         """
         check_number({"coverage": coverage}, coverage="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_set", X, coverage)
         encoded = self._encode(X)
         assert isinstance(self.task_, Classification)
         sets = self.predictor_.predict_set(encoded.values, encoded.mask, self.task_, coverage)

@@ -72,7 +72,7 @@ def open_source(X: Any, y: Any = None, client: Any = None) -> Source:
             "A filtered or projected dataset has no parts of its own; write its rows to a folder first, or "
             "pass a polars lazy frame."
         ) from error
-    schema, parts = _parts(X.schema, fragments)
+    schema, parts = _parts(X.schema, fragments, is_temporary=folder is not None)
     if not sum(part.n_rows for part in parts):
         raise SourceError("The files have no rows; check the query that wrote them.")
     assert isinstance(X, arrow_dataset.Dataset)
@@ -94,11 +94,21 @@ class FragmentPart(Part):
         The columns of the dataset, which include those that only the names of folders show.
     row_group : int or None
         Number of the row group; None for files of other formats.
+    is_temporary : bool
+        Whether the file holds the rows of a lazy frame.
     """
 
     fragment: arrow_dataset.Fragment
     schema: pyarrow.Schema
     row_group: int | None
+    is_temporary: bool
+
+    def fingerprint(self) -> list[Any]:
+        # The file of a lazy frame has a new name in each run.
+        if self.is_temporary:
+            return [self.n_rows]
+        info = self.fragment.filesystem.get_file_info(self.fragment.path)
+        return [self.name, self.n_rows, info.size, info.mtime_ns]
 
     def tables(self, columns: Sequence[str], max_rows: int) -> Iterator[pyarrow.Table]:
         import pyarrow
@@ -175,7 +185,7 @@ def _open_path(path: Path) -> arrow_dataset.Dataset:
 
 
 def _parts(
-    schema: pyarrow.Schema, fragments: Sequence[arrow_dataset.Fragment]
+    schema: pyarrow.Schema, fragments: Sequence[arrow_dataset.Fragment], is_temporary: bool
 ) -> tuple[pyarrow.Schema, list[Part]]:
     """The parts of all files, after a check of their columns and types."""
     import pyarrow
@@ -189,7 +199,7 @@ def _parts(
         name = getattr(fragment, "path", "the dataset")
         try:
             own = fragment.physical_schema.remove_metadata()
-            groups = (
+            groups: list[tuple[int | None, int]] = (
                 [(group.id, group.num_rows) for group in fragment.row_groups]
                 if isinstance(fragment, arrow_dataset.ParquetFileFragment)
                 else [(None, fragment.count_rows())]
@@ -213,7 +223,8 @@ def _parts(
         for row_group, n in groups:
             if n:
                 label = name if row_group is None else f"row group {row_group} of {name}"
-                parts.append(FragmentPart(len(parts), n_rows, n, label, fragment, schema, row_group))
+                part = FragmentPart(len(parts), n_rows, n, label, fragment, schema, row_group, is_temporary)
+                parts.append(part)
                 n_rows += n
     return schema, parts
 

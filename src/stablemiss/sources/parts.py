@@ -57,6 +57,10 @@ class Part(ABC):
         Raises `SourceError` if they cannot be read.
         """
 
+    def fingerprint(self) -> list[Any]:
+        """What shows whether a part is the same as in an earlier run, as data that JSON can hold."""
+        return [self.n_rows]
+
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pyarrow.Table]]:
         """The tables of the part, each with the position of its first row among the rows of the source."""
         max_rows = max(1, min(MAX_BATCH_ROWS, MAX_BATCH_CELLS // max(1, len(columns))))
