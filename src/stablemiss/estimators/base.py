@@ -104,9 +104,12 @@ class MissingEstimator(SourcePredictions, BaseEstimator, ABC):
         X : table (n, n_features) or array (n, *shape)
             numpy, nested lists, pandas, polars or pyarrow. NaN, None, pd.NA and null all mean missing;
             strings are categories. Rows and columns may be entirely missing. With three dimensions or more,
-            rows are arrays of numbers, such as images, which some methods accept.
+            rows are arrays of numbers, such as images, which some methods accept. Rows that need not fit
+            into memory are the path of a Parquet file or of a folder of such files, a pyarrow Dataset, a
+            polars LazyFrame or a Dask data frame; see docs/large_data.md.
         y : (n,) or, for regressors, (n, n_outputs) or array (n, *shape)
-            Targets, without missing values, except that arrays may contain NaN: such cells are left out.
+            Targets, without missing values, except that arrays may contain NaN: such cells are left out. The
+            name of a column if X need not fit into memory, or a Dask series.
         sample_weight : (n,), default=None
             Non-negative weight of each row; only proportions matter. Rows whose weight is zero, or less than
             1e-12 of the largest, are ignored. None weights all rows equally.
@@ -131,6 +134,12 @@ class MissingEstimator(SourcePredictions, BaseEstimator, ABC):
         >>> model.validation_scores_["n_rows"]  # the last 15 days
         15
         """
+        if is_source(X):
+            # Imported late, because it imports AnyMask.
+            from stablemiss.estimators.source_fit import fit_source
+
+            fit_source(self, X, y, sample_weight, groups, time)
+            return self
         self._check_parameters()
         rng = to_rng(self.random_state)
         table = read_rows(X)

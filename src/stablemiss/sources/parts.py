@@ -114,6 +114,10 @@ class Source(ABC):
     def map_parts(self, function: Callable[[Part], Result]) -> Iterator[Result]:
         """Results of `function` for each part, in the order of the parts."""
 
+    def submit(self, function: Callable[[Part], Result]) -> list[Any]:
+        """One future of Dask per part, in their order; only if `is_distributed`."""
+        raise NotImplementedError
+
     def map(self, function: Callable[[int, pyarrow.Table], Result]) -> Iterator[Result]:
         """Results of `function` for each batch of rows, in order.
 
