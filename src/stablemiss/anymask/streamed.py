@@ -46,6 +46,7 @@ from stablemiss.base.boosted_trees import (
     min_leaf_rows,
     objective_of,
 )
+from stablemiss.base.cluster_trees import boost_on_cluster
 from stablemiss.base.method import Predictor
 from stablemiss.base.row_stream import RowStream
 from stablemiss.base.streamed_trees import TreeStream, boost_streamed, limit_trees
@@ -135,6 +136,7 @@ class _Trees:
         self.sample = data.train.keep_where(data.augmentation.draw(len(data.train), rng))
         self.valid = with_masked_copies(data.held_out, data.augmentation, masked_copies, rng)
         min_rows = min_leaf_rows(boosting, n)
+        self._boost = boost_streamed if stream.client is None else boost_on_cluster
         self.params = lightgbm_params(boosting, self.sample, min_rows, rng) | {"num_threads": 0}
 
     def fit(self, progress: Progress) -> BoostingPredictor:
@@ -144,12 +146,12 @@ class _Trees:
         params = self.params | {"objective": objective.split()[0]}
         if isinstance(task, Classification):
             params["num_class"] = 1 if objective == BINARY else task.d_output
-        models = boost_streamed(self.boosting, params, self._rows(None), progress)
+        models = self._boost(self.boosting, params, self._rows(None), progress)
         return BoostingPredictor(models, self.stream.n_columns, objective)
 
     def fit_residuals(self, mixture: EMMixturePredictor, progress: Progress) -> ResidualBoostingPredictor:
         """Trees that start from the predictions of the mixture."""
-        models = boost_streamed(
+        models = self._boost(
             self.boosting,
             self.params | {"objective": OBJECTIVE},
             self._rows(mixture),

@@ -97,10 +97,15 @@ class DistributedSource(Source):
         # A task of its own, because a model in the function should travel once to each worker and, unlike
         # data that are scattered, must not be lost with a worker.
         shared = self.client.submit(_identity, function, pure=False)
-        return [self._submit_part(shared, part) for part in self.parts]
+        # Evenly, because results that stay on the workers, such as rows for trees, are processed there.
+        workers = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        return [
+            self._submit_part(shared, part, workers[number % len(workers)] if workers else None)
+            for number, part in enumerate(self.parts)
+        ]
 
-    def _submit_part(self, function: Any, part: Part) -> Any:
-        return self.client.submit(_call, function, part, pure=False)
+    def _submit_part(self, function: Any, part: Part, worker: str | None) -> Any:
+        return self.client.submit(_call, function, part, pure=False, workers=worker, allow_other_workers=True)
 
     def map_parts(self, function: Callable[[Part], Result]) -> Iterator[Result]:
         from distributed.scheduler import KilledWorker
@@ -201,14 +206,14 @@ def open_dask(X: Any, y: Any = None) -> Source:
 class _PartitionSource(DistributedSource):
     """The partitions of a Dask data frame, which the workers compute."""
 
-    def _submit_part(self, function: Any, part: Part) -> Any:
+    def _submit_part(self, function: Any, part: Part, worker: str | None) -> Any:
         import dask
 
         assert isinstance(part, FramePart)
         bare = replace(part, frame=None, target=None)
         # The part is pickled, because Dask would look for its own objects inside it.
         task = dask.delayed(_call_with, pure=False)(function, _Opaque(bare), part.frame, part.target)
-        return self.client.compute(task)
+        return self.client.compute(task, workers=worker, allow_other_workers=True)
 
 
 class _Opaque:
