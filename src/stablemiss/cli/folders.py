@@ -10,12 +10,71 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from stablemiss.cli.columns import Remarks
 from stablemiss.cli.interrupts import interruption
+from stablemiss.cli.training import Roles, TrainingRows, check_column
 from stablemiss.text import count
 
 if TYPE_CHECKING:
     from stablemiss.estimators.base import MissingEstimator
     from stablemiss.estimators.prediction_table import Wanted
+
+
+def open_folder(data: Path, roles: Roles) -> TrainingRows:
+    """Check the columns of Parquet files on which a model is to be fitted; no rows are read.
+
+    Parameters
+    ----------
+    data : Path
+        A Parquet file or a folder of such files.
+    roles : Roles
+        What the columns are used for.
+    """
+    import numpy as np
+    from pyarrow import types
+
+    from stablemiss.sources import open_source
+
+    with open_source(data) as source:
+        schema = source.schema
+    for column in (roles.target, *roles.ignore):
+        check_column(schema.names, column, str(data))
+    roles.check_target()
+    target = schema.field(roles.target).type
+    is_number = any(test(target) for test in (types.is_integer, types.is_floating, types.is_decimal))
+    classify = not is_number if roles.classify is None else roles.classify
+    features = schema.empty_table().select(roles.features(schema.names))
+    unused = dict.fromkeys(roles.ignore, "--ignore")
+    none = np.zeros(0, dtype=np.int64)
+    return TrainingRows(features, none, classify, none, 0, unused, Remarks(), None)
+
+
+def fit_folder(
+    estimator: MissingEstimator, data: Path, rows: TrainingRows, roles: Roles, dask: str | None
+) -> int:
+    """Fit a model to Parquet files, in memory only if they are small; returns the number of rows.
+
+    Parameters
+    ----------
+    estimator : MissingEstimator
+        The model.
+    data : Path
+        A Parquet file or a folder of such files.
+    rows : TrainingRows
+        From `open_folder`; the number of rows without a target is set.
+    roles : Roles
+        What the columns are used for.
+    dask : str or None
+        Address of a Dask scheduler.
+    """
+    from stablemiss.estimators.source_fit import fit_source
+    from stablemiss.sources import open_source
+
+    with dask_client(dask) as client:
+        options: dict[str, Any] = {"drop_missing_target": True, "ignore": roles.ignore}
+        rows.n_dropped = fit_source(estimator, data, roles.target, client=client, **options)
+    with open_source(data) as source:
+        return source.n_rows - rows.n_dropped
 
 
 def predict_folder(

@@ -221,6 +221,7 @@ class _StreamedFit:
         scans = list(self._pass("reading a sample", self.reader.scan))
         table = pyarrow.concat_tables([scan.rows for scan in scans], promote_options="permissive")
         position = np.concatenate([scan.position for scan in scans])
+        table, position = self.reader.with_all_categories(table, position)
         task: Task
         if self.reader.is_classifier:
             labels = sorted({label for scan in scans for label in scan.labels})

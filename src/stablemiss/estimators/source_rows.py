@@ -23,6 +23,9 @@ from stablemiss.text import count, quoted
 if TYPE_CHECKING:
     import pyarrow
 
+# Text columns with more different entries in a batch are represented by the sample alone.
+MAX_EXAMPLES = 1000
+
 Result = TypeVar("Result")
 # The name of the column to predict, or the names of several.
 Target = str | list[str]
@@ -98,8 +101,11 @@ class Reader:
         """The first pass."""
         n_rows = table.num_rows
         table, target, position = self.with_target(first_row, table)
-        chosen = np.flatnonzero(contains(self.sampled, position) | contains(self.held_out, position))
-        training = target[~contains(self.held_out, position)]
+        is_held_out = contains(self.held_out, position)
+        is_chosen = contains(self.sampled, position) | is_held_out
+        is_chosen[self._examples(table, np.flatnonzero(~is_held_out))] = True
+        chosen = np.flatnonzero(is_chosen)
+        training = target[~is_held_out]
         moments, labels = None, dict[Any, int]()
         if self.is_classifier:
             found, counts = np.unique(training, return_counts=True)
@@ -107,6 +113,42 @@ class Reader:
         else:
             moments = Moments.of(training.reshape(len(training), -1))
         return Scan(table.take(chosen), position[chosen], moments, labels, n_rows - table.num_rows)
+
+    def _examples(self, table: pyarrow.Table, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first of these rows with each entry of a text column, so that no category is overlooked."""
+        examples = [np.zeros(0, dtype=np.int64)]
+        for name in text_columns(table, self.features, self.target):
+            codes = table.column(name).take(rows).combine_chunks().dictionary_encode()
+            if len(codes.dictionary) <= MAX_EXAMPLES:
+                # Missing entries have no code.
+                found = codes.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+                examples.append(rows[np.unique(found, return_index=True)[1]])
+        return np.concatenate(examples)
+
+    def with_all_categories(
+        self, table: pyarrow.Table, position: NDArray[np.int64]
+    ) -> tuple[pyarrow.Table, NDArray[np.int64]]:
+        """The rows of the sample and the validation rows, and one training row for each further category.
+
+        Parameters
+        ----------
+        table : pyarrow.Table
+            The rows of all scans.
+        position : (n,)
+            Their positions among all rows.
+        """
+        is_held_out = contains(self.held_out, position)
+        is_kept = contains(self.sampled, position) | is_held_out
+        is_known = is_kept & ~is_held_out
+        for name in text_columns(table, self.features, self.target):
+            entries = np.array(table.column(name).to_pylist(), dtype=object)
+            known = set(entries[is_known].tolist()) | {None}
+            for row in np.flatnonzero(~is_kept):
+                if entries[row] not in known:
+                    known.add(entries[row])
+                    is_kept[row] = True
+        kept = np.flatnonzero(is_kept)
+        return table.take(kept), position[kept]
 
     def statistics(
         self, encoder: StreamedEncoder, task: Task, first_row: int, table: pyarrow.Table
@@ -172,6 +214,15 @@ def _call_part(
     for first_row, table in part.batches(columns):
         results += _call(encode, function, first_row, table)
     return results
+
+
+def text_columns(table: pyarrow.Table, features: Sequence[str], target: Target) -> list[str]:
+    """The columns, the target included, that hold text or categories."""
+    from pyarrow import types
+
+    names = [*features, target] if isinstance(target, str) else [*features, *target]
+    tests = (types.is_string, types.is_large_string, types.is_string_view, types.is_dictionary)
+    return [name for name in names if any(test(table.schema.field(name).type) for test in tests)]
 
 
 def encode_target(task: Task, target: NDArray) -> NDArray:
