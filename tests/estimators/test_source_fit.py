@@ -120,20 +120,6 @@ def test_classes(rows: pyarrow.Table, folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("streamed")
-def test_no_training_row_is_encoded_with_its_own_target(tmp_path: Path) -> None:
-    # Names say nothing about the target. If the mean target of a name contained that of the row itself, trees
-    # would rely on it and fail on validation rows.
-    rng = np.random.default_rng(0)
-    names = np.array([f"name {number % 900}" for number in range(N_ROWS)])
-    table = pyarrow.table({"name": names, "b": rng.normal(size=N_ROWS), "y": rng.normal(size=N_ROWS)})
-    parquet.write_table(table, tmp_path / "names.parquet")
-    model = AnyMaskRegressor(**FAST, members=["boosting"]).fit(tmp_path / "names.parquet", "y")
-    assert -0.03 < model.validation_scores_["r2"] < 0.03
-    # Nearly all names occur in training rows and are known, although the sample has fewer rows than names.
-    assert len(model.encoder_._categories[0].categories) > 890
-
-
-@pytest.mark.usefixtures("streamed")
 def test_rare_categories_and_classes_are_known(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     colour = rng.choice(["red", "blue"], size=N_ROWS).astype(object)
