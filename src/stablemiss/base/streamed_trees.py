@@ -95,15 +95,15 @@ def boost_streamed(
         params |= {"bagging_fraction": MAX_ROWS_PER_TREE / binned.n_rows, "bagging_freq": 1}
     models = []
     for k in range(binned.target.shape[1]):
-        train_set.set_label(binned.target[:, k])
-        init_score = None if binned.init_score is None else binned.init_score[:, k]
+        train_set.set_label(_column(binned.target, k))
+        init_score = None if binned.init_score is None else _column(binned.init_score, k)
         train_set.set_init_score(init_score)
         valid = rows.valid
         valid_set = train_set.create_valid(
             valid.table,
             _column(valid.target, k),
             weight=valid.weight,
-            init_score=None if valid.init_score is None else valid.init_score[:, k],
+            init_score=None if valid.init_score is None else _column(valid.init_score, k),
             params=params,
         )
         models.append(train_booster(method, params, train_set, valid_set, progress, min_delta, description))
@@ -179,7 +179,8 @@ class _BinnedRows:
 
 
 def _column(target: Any, k: int) -> Any:
-    return target if target.ndim == 1 else target[:, k]
+    """The k-th of several targets, contiguous as LightGBM expects it."""
+    return target if target.ndim == 1 else np.ascontiguousarray(target[:, k])
 
 
 def concatenate(batches: Sequence[TreeData]) -> TreeData:
