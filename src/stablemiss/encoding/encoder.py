@@ -175,7 +175,7 @@ class TableEncoder:
             sample = columns[j].column[rows]
             self._dates[j] = DateEncoder.fit(sample, columns[j].text_format or DateFormat.of(sample))
         categories = {j: sorted(distinct_entries(columns[j].column[rows])) for j in self._of_kind(CATEGORIES)}
-        outputs = _outputs(target[rows], task)
+        outputs = to_outputs(target[rows], task)
         if self._is_auto:
             n_others = self.n_features - len(categories)
             n_others += sum(date.width - 1 for date in self._dates.values())
@@ -505,7 +505,7 @@ class TableEncoder:
         return values, mask
 
 
-def _outputs(target: NDArray, task: Task) -> Floats:
+def to_outputs(target: NDArray, task: Task) -> Floats:
     """Outputs (n, k) for the target encoding: targets, or class indicators (one column for two classes)."""
     if isinstance(task, Classification):
         indicators = np.eye(task.d_output)[target]

@@ -58,6 +58,11 @@ class Ranges:
             sample = numbers[rows, k]
             observed = sample[~np.isnan(sample)]
             minimum[k], maximum[k], n_observed[k] = observed.min(), observed.max(), len(observed)
+        return cls.from_extremes(minimum, maximum, n_observed, has_limits)
+
+    @classmethod
+    def from_extremes(cls, minimum: Floats, maximum: Floats, n_observed: Floats, has_limits: Bools) -> Ranges:
+        """The same from the extremes and the number of observed values of each column, (d,) each."""
         # The width of a range of huge numbers may overflow; the limits are then the largest finite numbers.
         with np.errstate(over="ignore"):
             margin = (0.5 + 20.0 / np.maximum(n_observed, 1.0)) * (maximum - minimum)

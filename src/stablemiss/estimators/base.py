@@ -44,6 +44,7 @@ from stablemiss.estimators.rows import (
     target_name,
     warn_if_constant,
 )
+from stablemiss.estimators.source_predictions import SourcePredictions, predict_source
 from stablemiss.estimators.unusual_input import (
     OutOfRangeWarning,
     UnknownCategoryWarning,
@@ -60,6 +61,7 @@ from stablemiss.estimators.validation import (
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import Rng, to_rng
+from stablemiss.sources import is_source
 from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
 OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
 
 
-class MissingEstimator(BaseEstimator, ABC):
+class MissingEstimator(SourcePredictions, BaseEstimator, ABC):
     """Base class of the scikit-learn estimators of this package; subclasses choose the method."""
 
     validation_fraction: float
@@ -106,9 +108,12 @@ class MissingEstimator(BaseEstimator, ABC):
         X : table (n, n_features) or array (n, *shape)
             numpy, nested lists, pandas, polars or pyarrow. NaN, None, pd.NA and null all mean missing;
             strings are categories. Rows and columns may be entirely missing. With three dimensions or more,
-            rows are arrays of numbers, such as images, which some methods accept.
+            rows are arrays of numbers, such as images, which some methods accept. Rows that need not fit
+            into memory are the path of a Parquet file or of a folder of such files, a pyarrow Dataset, a
+            polars LazyFrame or a Dask data frame; see docs/large_data.md.
         y : (n,) or, for regressors, (n, n_outputs) or array (n, *shape)
-            Targets, without missing values, except that arrays may contain NaN: such cells are left out.
+            Targets, without missing values, except that arrays may contain NaN: such cells are left out. The
+            name of a column if X need not fit into memory, or a Dask series.
         sample_weight : (n,), default=None
             Non-negative weight of each row; only proportions matter. Rows whose weight is zero, or less than
             1e-12 of the largest, are ignored. None weights all rows equally.
@@ -133,6 +138,12 @@ class MissingEstimator(BaseEstimator, ABC):
         >>> model.validation_scores_["n_rows"]  # the last 15 days
         15
         """
+        if is_source(X):
+            # Imported late, because it imports AnyMask.
+            from stablemiss.estimators.source_fit import fit_source
+
+            fit_source(self, X, y, sample_weight, groups, time)
+            return self
         self._check_parameters()
         rng = to_rng(self.random_state)
         table = read_rows(X)
@@ -228,13 +239,17 @@ class MissingEstimator(BaseEstimator, ABC):
         ----------
         X : table (n, n_features) or array (n, *shape)
             As in `fit`. Columns with names are matched by name, in any order. `on_unseen_missing` decides
-            what happens if a column that was never missing in training is missing now.
+            what happens if a column that was never missing in training is missing now. A path of Parquet
+            files, a pyarrow Dataset or a polars LazyFrame is read in batches; the predictions of a Dask data
+            frame are a lazy series with the same partitions.
 
         Returns
         -------
         (n,) numbers or class labels; (n, n_outputs) if the target had several columns, and (n, *shape) if it
         consisted of arrays
         """
+        if is_source(X):
+            return predict_source(self, "predict", X)
         values, mask, *_ = self._encode(X)
         return self.task_.decode(self.predictor_.predict(values, mask))
 
@@ -247,6 +262,8 @@ class MissingEstimator(BaseEstimator, ABC):
         X : table (n, n_features)
             As in `predict`.
         """
+        if is_source(X):
+            return predict_source(self, "predict_proba", X)
         values, mask, *_ = self._encode(X)
         assert isinstance(self.task_, Classification)
         return self.task_.probabilities(self.predictor_.predict(values, mask))

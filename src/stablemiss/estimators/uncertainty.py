@@ -18,6 +18,8 @@ from stablemiss.estimators.base import MissingEstimator
 from stablemiss.estimators.frames import make_frame
 from stablemiss.estimators.imputation import complete_table, expected_values
 from stablemiss.methods.em_mixture import EMMixturePredictor
+from stablemiss.estimators.source_predictions import predict_source
+from stablemiss.sources import is_source
 from stablemiss.tasks import Classification, Regression
 
 
@@ -235,6 +237,8 @@ class PredictionIntervals(_Uncertainty):
         True
         """
         check_number({"coverage": coverage}, coverage="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_interval", X, coverage)
         encoded = self._encode(X)
         bounds = self.predictor_.predict_interval(encoded.values, encoded.mask, coverage)
         rows, values, mask = encoded.without_out_of_range()
@@ -281,6 +285,8 @@ class PredictionIntervals(_Uncertainty):
         True
         """
         check_number({"quantile": quantile}, quantile="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_quantile", X, quantile)
         encoded = self._encode(X)
         bounds = self.predictor_.predict_quantile(encoded.values, encoded.mask, quantile)
         rows, values, mask = encoded.without_out_of_range()
@@ -324,6 +330,8 @@ class PredictionSets(_Uncertainty):
         [1, 2]
         """
         check_number({"coverage": coverage}, coverage="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_set", X, coverage)
         encoded = self._encode(X)
         assert isinstance(self.task_, Classification)
         sets = self.predictor_.predict_set(encoded.values, encoded.mask, self.task_, coverage)
