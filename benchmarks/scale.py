@@ -463,7 +463,8 @@ def main() -> None:
         pending = jobs(options.rows, options.dask_rows, options.labels)
         run_pending(STORE, pending, lambda job: job.record().key, run)
     records = STORE.records()
-    text = f"{by_rows(records)}\n\n{growth(records)}\n\n{workers(records)}"
+    plot = "![Time and memory by the number of rows](large_data.svg)"
+    text = f"{by_rows(records)}\n\n{plot}\n\n{growth(records)}\n\n{workers(records)}"
     print(f"\n{text}")
     draw(records, ROOT / "docs" / "large_data.svg")
     write_docs("docs/large_data.md", "scale", text)
