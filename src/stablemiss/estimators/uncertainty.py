@@ -17,8 +17,8 @@ from stablemiss.encoding import TableEncoder
 from stablemiss.estimators.base import MissingEstimator
 from stablemiss.estimators.frames import make_frame
 from stablemiss.estimators.imputation import complete_table, expected_values
-from stablemiss.methods.em_mixture import EMMixturePredictor
 from stablemiss.estimators.source_predictions import predict_source
+from stablemiss.methods.em_mixture import EMMixturePredictor
 from stablemiss.sources import is_source
 from stablemiss.tasks import Classification, Regression
 
