@@ -9,7 +9,7 @@ import numpy as np
 from stablemiss.checks import check_integer
 from stablemiss.data import Floats
 from stablemiss.datasets.source import Dataset
-from stablemiss.seeding import Rng, to_rng
+from stablemiss.seeding import Rng, one_of, to_rng
 
 FEATURES = (
     "area",
@@ -30,7 +30,7 @@ _LATITUDE, _LONGITUDE = 48.15, 11.57
 _KM = (111.2, 74.2)
 
 
-def make_flats(n_rows: int = 4000, random_state: Any = None) -> Dataset:
+def make_flats(n_rows: int = 4000, random_state: Any = None, *, rng: Any = None) -> Dataset:
     """Generate flats to let, with their monthly rents: a complete table for examples and the demo.
 
     Columns are related as in real tables: larger flats have more rooms, the location is in the coordinates
@@ -44,6 +44,8 @@ def make_flats(n_rows: int = 4000, random_state: Any = None) -> Dataset:
         Number of flats. More rows take longer to fit and give more accurate models.
     random_state : None, int, RandomState or Generator, default=None
         An int makes the table reproducible.
+    rng : int, Generator or None, default=None
+        Another name of `random_state`, which it replaces if it is given.
 
     Returns
     -------
@@ -62,7 +64,7 @@ def make_flats(n_rows: int = 4000, random_state: Any = None) -> Dataset:
     ((100, 12), ('area', 'rooms', 'bathrooms'))
     """
     check_integer({"n_rows": n_rows}, n_rows=1)
-    rng = to_rng(random_state)
+    rng = to_rng(one_of(random_state, rng))
     east, north = _draw_places(n_rows, rng)
     km = np.hypot(east, north)
     area = np.clip(np.exp(rng.normal(4.2, 0.42, n_rows)), 16, 260)
