@@ -5,10 +5,14 @@ READY := .venv/.ready
 # Tests that share a fitted model name one group, which one process runs (`loadgroup`).
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=20
 
-.PHONY: demo test test-slow test-accuracy check bench setup clean
+.PHONY: demo docs test test-slow test-accuracy check bench setup clean
 
 demo: $(READY)  ## compare methods on synthetic data: a table and report.html
 	$(BIN)/stablemiss demo
+
+docs: $(READY)  ## the documentation site, offline and strictly: build/site/index.html
+	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/site
+	@echo "Open build/site/index.html"
 
 test: $(READY)  ## the fast suite, about five minutes on two cores
 	$(PYTEST) -m "not slow and not accuracy"

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
 from pathlib import Path
@@ -12,8 +13,8 @@ import stablemiss
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# Their examples train networks for seconds.
-SLOW_PAGES = ("images", "sensors")
+# Their examples train networks or ensembles for seconds.
+SLOW_PAGES = ("images", "sensors", "export", "serving", "imputed_table", "index", "time_order")
 BLOCK = r"```python\n(.*?)```"
 MODULES = [module.name for module in pkgutil.walk_packages(stablemiss.__path__, "stablemiss.")]
 
@@ -30,6 +31,8 @@ def test_code_blocks_run(page, tmp_path, monkeypatch):
         exec(compile(block, str(page), "exec"), namespace)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif("STABLEMISS_DATA" not in os.environ, reason="needs the house sales in STABLEMISS_DATA")
 def test_the_code_blocks_of_the_readme_run_and_the_first_prints_the_output_shown(
     tmp_path, monkeypatch, capsys
 ):
@@ -47,7 +50,7 @@ def test_the_code_blocks_of_the_readme_run_and_the_first_prints_the_output_shown
     for actual_word, expected_word in zip(printed, expected, strict=True):
         try:
             # Sums are rounded differently on another processor, and then a tree may split differently.
-            assert float(actual_word) == pytest.approx(float(expected_word), abs=1.0)
+            assert float(actual_word) == pytest.approx(float(expected_word), abs=0.05)
         except ValueError:
             assert actual_word == expected_word
 

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from stablemiss.datasets import make_flats, make_gaussian
 from stablemiss.seeding import check_rng, draw_seed, to_rng
 
 
@@ -30,3 +31,16 @@ def test_only_generators_pass_as_rng(rng):
     check_rng(np.random.default_rng(0))
     with pytest.raises(TypeError, match=r"rng must be a numpy Generator.*got"):
         check_rng(rng)
+
+
+def test_functions_accept_rng_beside_random_state():
+    expected = make_flats(20, random_state=3).y
+    for rng in (3, np.random.default_rng(3)):
+        np.testing.assert_array_equal(make_flats(20, rng=rng).y, expected)
+    population = make_gaussian(n_features=3, rng=1)
+    np.testing.assert_array_equal(population.coef, make_gaussian(n_features=3, random_state=1).coef)
+
+
+def test_rng_and_random_state_together_are_refused():
+    with pytest.raises(TypeError, match="not both"):
+        make_flats(20, random_state=1, rng=2)

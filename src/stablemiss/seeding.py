@@ -38,6 +38,23 @@ def to_rng(random_state: Any = None) -> Rng:
     return np.random.default_rng(random_state)
 
 
+def one_of(random_state: Any, rng: Any) -> Any:
+    """`rng` if it is given, else `random_state`: functions accept both names (SPEC 7 of scientific Python).
+
+    Raises TypeError if both are given and `random_state` is not its default, None or 0.
+
+    Examples
+    --------
+    >>> one_of(0, rng=None), one_of(None, rng=3)
+    (0, 3)
+    """
+    if rng is None:
+        return random_state
+    if random_state is not None and not (is_integer(random_state) and random_state == 0):
+        raise TypeError("Give rng or random_state, which mean the same, but not both.")
+    return rng
+
+
 def check_rng(rng: Rng) -> None:
     """Raise TypeError unless `rng` is a numpy Generator."""
     if not isinstance(rng, np.random.Generator):

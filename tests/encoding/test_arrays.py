@@ -14,6 +14,7 @@ from stablemiss.encoding import (
     read_rows,
 )
 from stablemiss.seeding import to_rng
+from stablemiss.tasks import Regression
 
 N, SHAPE = 30, (3, 4)
 
@@ -194,13 +195,13 @@ def test_an_encoder_is_restored_from_its_state():
         ("centre", lambda old: old * np.nan),
         ("centre", lambda old: old.astype(np.float32)),
         ("scale", lambda old: -old),
-        ("scale", lambda old: np.repeat(old, 12)),
+        ("scale", lambda old: old[:1]),
         ("scale", 1.0),
         ("ever_missing", lambda old: old[:-1]),
         ("ever_missing", lambda old: old + 0.0),
         ("ranges", lambda old: {**old, "lower": old["upper"] + 1}),
         ("ranges", lambda old: {**old, "more": old["upper"]}),
-        ("ranges", lambda old: {**old, "minimum": np.zeros(12)}),
+        ("ranges", lambda old: {**old, "minimum": np.zeros(13)}),
     ],
 )
 def test_a_manipulated_state_is_refused(name, change):
@@ -213,3 +214,17 @@ def test_a_manipulated_state_is_refused(name, change):
 @pytest.mark.parametrize(("X", "unit"), [([[1.0, 2.0]], "column"), (np.zeros((2, 3, 3)), "cell")])
 def test_each_kind_of_rows_has_its_encoder(X, unit):
     assert make_encoder(read_rows(X)).unit == unit
+
+
+def test_the_context_of_a_window_has_its_own_scale_so_that_the_unit_of_the_readings_does_not_matter():
+    rng = np.random.default_rng(0)
+    readings, calendar = rng.normal(size=(50, 3, 4)), 20 + 9 * rng.normal(size=(50, 2, 4))
+    task = Regression.of(readings[:, :, :1], common_scale=True, shape=(3, 1))
+
+    def encode(unit: float) -> np.ndarray:
+        windows = np.concatenate([unit * readings, calendar], axis=1)
+        return ArrayEncoder().fit_transform(read_array(windows), np.arange(50), task=task)[0]
+
+    np.testing.assert_allclose(encode(1e-4), encode(1.0), rtol=1e-6)
+    assert encode(1e-4)[:, :12].std() == pytest.approx(1.0, rel=0.01)
+    assert encode(1e-4)[:, 12:].std() == pytest.approx(1.0, rel=0.01)

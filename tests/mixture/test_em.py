@@ -71,6 +71,19 @@ def test_likelihood_never_decreases(seed):
     assert path[-1] > path[0] + 0.1
 
 
+def test_sums_of_batches_are_those_of_all_rows():
+    rows, start = make_rows(0), make_start(0)
+    with ThreadWorkers() as workers:
+        expected = expect(rows, start, workers)
+        first, second = (
+            expect(rows.take(part), start, workers) for part in np.array_split(np.arange(len(rows)), [130])
+        )
+    merged = first.merged(second)
+    assert merged.log_likelihood == pytest.approx(expected.log_likelihood)
+    for name in ("weight", "first", "second"):
+        torch.testing.assert_close(getattr(merged, name), getattr(expected, name))
+
+
 def test_parameters_are_restored_from_their_coordinates():
     parameters = make_start(3)
     restored = parameters.at(parameters.coordinates())

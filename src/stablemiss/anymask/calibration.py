@@ -61,6 +61,8 @@ N_TREES = (0, 5, 10, 20, 40)
 MIN_EFFECTIVE_ROWS = 500
 # Minimum bandwidth of the kernel over strata, as a fraction of the number of strata.
 MIN_BANDWIDTH = 0.06
+# Expected errors are at least this large; that of a target that follows from the columns could be zero.
+MIN_EXPECTED_ERROR = 1e-6
 # Number of bins of the largest class probability.
 N_CONFIDENCE_BINS = 20
 
@@ -262,15 +264,30 @@ class ConformalCalibrator:
     ) -> Floats:
         """Distance (n, d_output) between predictions and bounds."""
         n_missing = _count_missing(mask, self.groups)
-        margin, extrapolation = self._margin(n_missing, coverage, side)
-        # Only a bound away from the prediction is moved further away.
-        margin = margin * np.where(margin > 0, extrapolation[:, None], 1.0)
+        margin = self._extrapolated_margin(n_missing, coverage, side)
         expected = _positive(np.ones_like(outputs) if expected is None else expected)
         if any(self._boosters):
             features = _tree_features(values, mask, outputs, expected, n_missing)
             factors = [_predict_error_size(boosters, features) for boosters in self._boosters]
             margin = margin * np.column_stack(factors)
         return margin * expected
+
+    def margins(self, coverage: float) -> Floats:
+        """Half the width of an interval, in units of the expected error, (n_strata, k).
+
+        The strata are the numbers of missing columns, 0, 1, …
+
+        Parameters
+        ----------
+        coverage : float between 0 and 1
+            Raising it raises the margins.
+        """
+        return self._extrapolated_margin(np.arange(len(self.bandwidth)), coverage, "absolute")
+
+    def _extrapolated_margin(self, n_missing: NDArray[np.int64], coverage: float, side: Side) -> Floats:
+        margin, extrapolation = self._margin(n_missing, coverage, side)
+        # Only a bound away from the prediction is moved further away.
+        return margin * np.where(margin > 0, extrapolation[:, None], 1.0)
 
     def sets(self, probabilities: Floats, coverage: float) -> Bools:
         """Prediction sets, (n, n_classes) bool, that contain the true class with probability `coverage`.
@@ -379,7 +396,7 @@ def _tree_features(
 
 def _positive(expected: Floats) -> Floats:
     """Expected errors that are not zero, as they can be for a target that follows from the columns."""
-    return np.maximum(expected, 1e-6)
+    return np.maximum(expected, MIN_EXPECTED_ERROR)
 
 
 def _fit_error_size(

@@ -111,10 +111,15 @@ def fit_members(
 def _fit_mixture(
     method: EMMixture, data: FitData, rng: Rng, steps: Steps, background: BackgroundTask
 ) -> EMMixturePredictor:
-    max_rows = int(MAX_MIXTURE_ROWS * min(1.0, MAX_COLUMNS_AT_FULL_ROWS / data.train.n_columns) ** 2)
-    subset = np.sort(rng.permutation(len(data.train))[:max_rows])
+    subset = mixture_subset(data.train, rng)
     with torch_threads(background.n_free_threads):
-        return method.fit(data.train.rows(subset), data.valid, data.task, rng, steps.report(MIXTURE))
+        return method.fit(subset, data.valid, data.task, rng, steps.report(MIXTURE))
+
+
+def mixture_subset(train: MaskedData, rng: Rng) -> MaskedData:
+    """The rows to which the mixture is fitted: all, or a random subset of a long table."""
+    max_rows = int(MAX_MIXTURE_ROWS * min(1.0, MAX_COLUMNS_AT_FULL_ROWS / train.n_columns) ** 2)
+    return train.rows(np.sort(rng.permutation(len(train))[:max_rows]))
 
 
 def fit_boosting(

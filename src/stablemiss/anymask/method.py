@@ -291,15 +291,15 @@ class AnyMask(Method):
         plan = make_plan(self.budget)
         methods = plan.select(self.members, train.n_columns)
         augmentation = MaskAugmentation.of(
-            train.groups, feature_importance(train, task, rng), self._may_vanish(train)
+            train.groups, feature_importance(train, task, rng), self.may_vanish_in(train)
         )
-        valid = _calibration_subset(valid, rng)
+        valid = calibration_subset(valid, rng)
         data = FitData(train, valid, task, augmentation)
         # A constant member allows stacking to shrink overconfident predictions towards the mean.
         members: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
         steps = Steps([*names_of_members(methods, task), STACKING], progress)
         members |= fit_members(methods, plan, data, rng, steps)
-        return _stack_and_calibrate(members, data, rng, steps.report(STACKING))
+        return stack_and_calibrate(members, data, rng, steps.report(STACKING))
 
     def adapt(
         self,
@@ -322,16 +322,16 @@ class AnyMask(Method):
         train, valid, task, rng, progress
             As in `fit`, with the same rows.
         """
-        data = FitData(train, _calibration_subset(valid, rng), task, GivenMasks(new_masks))
+        data = FitData(train, calibration_subset(valid, rng), task, GivenMasks(new_masks))
         members = predictor.members
         methods = make_plan(self.budget).select(self.members, train.n_columns)
         steps = Steps([*names_of_adapted_members(members, methods, task), STACKING], progress)
         adapted = fit_adapted_members(members, methods, data, rng, steps)
         # Stacking needs the constant, and as the first member.
         constant: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
-        return _stack_and_calibrate(constant | members | adapted, data, rng, steps.report(STACKING))
+        return stack_and_calibrate(constant | members | adapted, data, rng, steps.report(STACKING))
 
-    def _may_vanish(self, data: MaskedData) -> Bools:
+    def may_vanish_in(self, data: MaskedData) -> Bools:
         """Which columns of the user's table mask augmentation may hide, (n_groups,)."""
         if self.may_vanish is not None and self.never_missing is not None:
             raise ValueError(
@@ -362,13 +362,13 @@ class AnyMask(Method):
         return ~is_never_missing
 
 
-def _calibration_subset(valid: MaskedData, rng: Rng) -> MaskedData:
+def calibration_subset(valid: MaskedData, rng: Rng) -> MaskedData:
     """The validation rows; in very long tables a random subset, which is enough."""
     max_rows = MAX_CALIBRATION_ROWS // (1 + CALIBRATION_COPIES)
     return valid.rows(np.sort(rng.permutation(len(valid))[:max_rows]))
 
 
-def _stack_and_calibrate(
+def stack_and_calibrate(
     members: dict[str, Predictor], data: FitData, rng: Rng, progress: Progress
 ) -> AnyMaskPredictor:
     """Learn the member weights and calibrate the combined predictions, on held-out rows under many masks."""

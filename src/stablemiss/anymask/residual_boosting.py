@@ -64,7 +64,7 @@ class ResidualBoostingPredictor(Predictor):
         values, mask : (n, d)
             Encoded rows. Hidden values have no influence: the trees read NaN instead.
         """
-        return init_prediction + raw_scores(self.boosters, _tree_features(values, mask, init_prediction))
+        return init_prediction + raw_scores(self.boosters, tree_features(values, mask, init_prediction))
 
     def state(self) -> dict[str, Any]:
         return {"mixture": self.mixture.state(), "models": self.models}
@@ -147,11 +147,11 @@ class ResidualBoosting:
 
     def _tree_data(self, data: MaskedData) -> TreeData:
         init_prediction = self.mixture.predict(data.values, data.mask)
-        features = _tree_features(data.values, data.mask, init_prediction)
+        features = tree_features(data.values, data.mask, init_prediction)
         return TreeData(features, data.target, data.weight, init_prediction)
 
 
-def _tree_features(values: Floats, mask: Bools, init_prediction: Floats) -> Floats:
+def tree_features(values: Floats, mask: Bools, init_prediction: Floats) -> Floats:
     """Values, NaN where hidden, followed by the initial predictions, (n, d + d_output)."""
     features = np.hstack([values, init_prediction])
     features[:, : values.shape[1]][~mask] = np.nan

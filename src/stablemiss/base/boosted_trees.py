@@ -232,6 +232,20 @@ def boost(
     valid_set = train_set.create_valid(
         valid.table, valid.target, weight=valid.weight, init_score=valid.init_score, params=params
     )
+    return train_booster(method, params, train_set, valid_set, progress, min_delta, description)
+
+
+def train_booster(
+    method: TreesMethod,
+    params: dict[str, Any],
+    train_set: lightgbm.Dataset,
+    valid_set: lightgbm.Dataset,
+    progress: Progress,
+    min_delta: float = 0.0,
+    description: str = "boosted trees",
+) -> str:
+    """Like `boost`, for rows that LightGBM has binned already."""
+    import lightgbm
 
     def report(env: lightgbm.callback.CallbackEnv) -> None:
         assert env.evaluation_result_list is not None

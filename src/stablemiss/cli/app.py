@@ -8,6 +8,7 @@ import typer
 
 from stablemiss import __version__
 from stablemiss.cli.adapt import adapt
+from stablemiss.cli.card import card
 from stablemiss.cli.demo import demo
 from stablemiss.cli.diagnose import diagnose
 from stablemiss.cli.evaluate import evaluate
@@ -55,6 +56,7 @@ app.command(
     epilog="Example:  stablemiss diagnose before.csv now.csv --model houses.stablemiss --output shift.html"
 )(diagnose)
 app.command(epilog="Example:  stablemiss adapt houses.stablemiss new.csv --train houses.csv")(adapt)
+app.command(epilog="Example:  stablemiss card houses.stablemiss --output card.html")(card)
 app.command(
     epilog="Example:  stablemiss stress houses.csv --target price --method anymask --method boosting"
 )(stress)

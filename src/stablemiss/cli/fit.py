@@ -15,6 +15,7 @@ import typer
 
 from stablemiss.cli.errors import plain_errors, rows_of_file
 from stablemiss.cli.fit_report import collect_facts, render_facts
+from stablemiss.cli.folders import fit_folder, open_folder
 from stablemiss.cli.formats import check_not_input, check_readable
 from stablemiss.cli.interrupts import interruption
 from stablemiss.cli.models import check_replaces_model, choose_method, params_file
@@ -24,6 +25,7 @@ from stablemiss.cli.options import (
     BudgetName,
     Category,
     Classify,
+    DaskAddress,
     Decimal,
     Encoding,
     FormatName,
@@ -36,6 +38,7 @@ from stablemiss.cli.options import (
     Seed,
     Separator,
     Target,
+    check_only_parquet,
     choose_task,
     read_options,
 )
@@ -44,7 +47,7 @@ from stablemiss.writing import check_can_write
 
 
 def fit(
-    data: Annotated[Path, typer.Argument(help=f"Training table: {TABLE_HELP}")],
+    data: Annotated[Path, typer.Argument(help=f"Training table: {TABLE_HELP} Or a folder of Parquet files.")],
     target: Target,
     model: Annotated[Path, typer.Option(help="Model file to write.")] = Path("model.stablemiss"),
     method: MethodName = None,
@@ -83,6 +86,7 @@ def fit(
     all_columns: Annotated[
         bool, typer.Option("--all-columns", help="List all columns, even if there are many.")
     ] = False,
+    dask: DaskAddress = None,
     as_json: AsJson = False,
     separator: Separator = None,
     decimal: Decimal = None,
@@ -93,10 +97,16 @@ def fit(
     """Fit a model that predicts one column of a table from the others, which may have missing values.
 
     At the end it prints the error on validation rows, how each column was read, and what looks wrong.
+
+    A folder of Parquet files may be larger than memory.
     """
     with plain_errors() as shown:
         options = read_options(separator, decimal, encoding, file_format, missing_value)
-        check_readable(data, options.format)
+        is_folder = data.is_dir() or dask is not None
+        if is_folder:
+            check_only_parquet(options, {"--groups": groups, "--time": time, "--category": category})
+        else:
+            check_readable(data, options.format)
         check_can_write(model)
         check_not_input("--model", model, {"the data": data, "--params": params_file(params)})
         check_replaces_model(model)
@@ -112,7 +122,7 @@ def fit(
                 )
             further["keep_training_rows"] = True
         roles = Roles(target, choose_task(classify, regress), ignore or [], category or [], groups, time)
-        rows = read_training_rows(data, roles, options)
+        rows = open_folder(data, roles) if is_folder else read_training_rows(data, roles, options)
 
         # Torch and scikit-learn take seconds to import, so the arguments are checked first.
         start = monotonic()
@@ -124,8 +134,12 @@ def fit(
             verbose=sys.stderr.isatty(),
             **further,
         )
+        n_rows = None
         with ignore_suspicious_data(), rows_of_file(lambda row: rows.numbers[row]):
-            estimator.fit(rows.features, rows.target, **rows.split)
+            if is_folder:
+                n_rows = fit_folder(estimator, data, rows, roles, dask)
+            else:
+                estimator.fit(rows.features, rows.target, **rows.split)
         estimator.target_name_ = target
         estimator.read_options_ = {
             "decimal": rows.dialect.decimal if rows.dialect else None,
@@ -134,7 +148,7 @@ def fit(
         seconds = monotonic() - start
         estimator.save(model)
         interruption.message = f"Interrupted; {model} was written."
-        facts = collect_facts(estimator, rows, choice, roles)
+        facts = collect_facts(estimator, rows, choice, roles, n_rows)
         facts |= {"seconds": round(seconds, 2), "model": str(model), "warnings": shown.shown}
         typer.echo(json.dumps(facts, indent=2) if as_json else render_facts(facts, all_columns))
 

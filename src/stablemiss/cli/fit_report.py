@@ -23,7 +23,11 @@ Facts = dict[str, Any]
 
 
 def collect_facts(
-    estimator: MissingEstimator, rows: TrainingRows, choice: MethodChoice, roles: Roles
+    estimator: MissingEstimator,
+    rows: TrainingRows,
+    choice: MethodChoice,
+    roles: Roles,
+    n_rows: int | None = None,
 ) -> Facts:
     """What a user wants to know about a fitted model, as data that JSON can hold.
 
@@ -37,12 +41,14 @@ def collect_facts(
         The method.
     roles : Roles
         What the columns are used for.
+    n_rows : int, default=None
+        Number of rows, if `rows` does not hold all of them.
 
     See Also
     --------
     render_facts : Their text.
     """
-    n_rows = rows.features.num_rows
+    n_rows = rows.features.num_rows if n_rows is None else n_rows
     used = [column for column in estimator.column_report_ if column.kind != "ignored"]
     n_missing = sum(column.n_missing for column in used)
     scores = estimator.validation_scores_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -120,6 +121,16 @@ MissingValue = Annotated[
         show_default=False,
     ),
 ]
+DaskAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--dask",
+        help="Share the work among the workers of the Dask scheduler at this address, such as "
+        "tcp://host:8786. They must be able to read and write the same folders.",
+        metavar="ADDRESS",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
@@ -157,6 +168,26 @@ def read_options(
     if separator is not None and separator == decimal:
         raise ValueError(f"--separator and --decimal must differ; both are {separator!r}.")
     return ReadOptions(separator, decimal, encoding, file_format, tuple(missing_value or ()))
+
+
+def check_only_parquet(options: ReadOptions, others: Mapping[str, object]) -> None:
+    """Raise ValueError if an option was given that is not for folders of Parquet files.
+
+    Parameters
+    ----------
+    options : ReadOptions
+        Options for reading files; Parquet files need none.
+    others : dict
+        Name of an option → its value; None or an empty list if it was not given.
+    """
+    given = [name for name, value in others.items() if value]
+    if options != ReadOptions():
+        given.append("--separator, --decimal, --encoding, --format or --missing-value")
+    if given:
+        raise ValueError(
+            f"{given[0]} is not available for folders of Parquet files and with --dask; omit it, or pass a "
+            "single file."
+        )
 
 
 def choose_task(classify: bool, regress: bool) -> bool | None:

@@ -14,12 +14,14 @@ from stablemiss.cli.formats import STANDARD, check_readable, check_writable, sho
 from stablemiss.cli.interrupts import interruption
 from stablemiss.cli.options import (
     TABLE_HELP,
+    DaskAddress,
     Decimal,
     Encoding,
     FormatName,
     MissingValue,
     Separator,
     check_model_file,
+    check_only_parquet,
     read_options,
 )
 from stablemiss.cli.training import check_column
@@ -51,6 +53,9 @@ class OnOutOfRange(StrEnum):
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file written by `stablemiss fit`.")]
 NewTable = Annotated[Path, typer.Argument(help=f"Table with new rows: {TABLE_HELP}")]
+NewTableOrFolder = Annotated[
+    Path, typer.Argument(help=f"Table with new rows: {TABLE_HELP} Or a folder of Parquet files.")
+]
 TargetOfModel = Annotated[
     str | None,
     typer.Option(
@@ -83,10 +88,15 @@ OnOutOfRangeOption = Annotated[
 
 def predict(
     model: ModelFile,
-    data: NewTable,
+    data: NewTableOrFolder,
     output: Annotated[
-        Path, typer.Option(help="File to write; the extension determines the format. - for standard output.")
-    ] = Path("predictions.csv"),
+        Path | None,
+        typer.Option(
+            help="File to write; the extension determines the format. - for standard output. Default: "
+            "predictions.csv; for a folder of Parquet files, the folder predictions.",
+            show_default=False,
+        ),
+    ] = None,
     interval: Annotated[
         float | None,
         typer.Option(
@@ -121,6 +131,7 @@ def predict(
     allow_missing_columns: AllowMissingColumns = False,
     on_unseen_missing: OnUnseenMissingOption = None,
     on_out_of_range: OnOutOfRangeOption = None,
+    dask: DaskAddress = None,
     separator: Separator = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -131,10 +142,25 @@ def predict(
 
     Rows are read, predicted and written in batches, so the table may be larger than memory. CSV output has
     the separator and decimal mark of the input. If the table contains the target, the error is printed.
+
+    The predictions of a folder of Parquet files are a folder too. If the command is interrupted, the same
+    command continues with the files that are still missing.
     """
     with plain_errors() as warnings:
         options = read_options(separator, decimal, encoding, file_format, missing_value)
         check_model_file(model, data)
+        if data.is_dir() or dask is not None:
+            from stablemiss.cli.folders import predict_folder
+            from stablemiss.cli.predictions import Wanted
+
+            check_only_parquet(options, {"--target": target})
+            estimator = load_estimator(model, allow_missing_columns, on_unseen_missing, on_out_of_range)
+            wanted = Wanted(interval, probabilities, explain)
+            wanted.check(estimator, str(model))
+            output = output or Path("predictions")
+            predict_folder(estimator, data, output, wanted, keep_all or tuple(keep or ()), dask)
+            return
+        output = output or Path("predictions.csv")
         check_readable(data, options.format)
         check_writable(output, options.format, {"the data": data, "the model": model})
         from stablemiss.cli.new_rows import open_new_rows

@@ -2,6 +2,7 @@
 
 from stablemiss.datasets.air_quality import load_air_quality
 from stablemiss.datasets.berlin_traffic import load_berlin_traffic
+from stablemiss.datasets.flats import make_flats
 from stablemiss.datasets.graph import Graph
 from stablemiss.datasets.house import load_house_sales
 from stablemiss.datasets.mnist import ImageDataset, load_mnist
@@ -24,6 +25,7 @@ __all__ = [
     "load_house_sales",
     "load_mnist",
     "load_sensor_folder",
+    "make_flats",
     "make_gaussian",
     "make_gaussian_ind",
     "make_gaussian_mix",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stablemiss.checks import check_integer, check_number, shown
 from stablemiss.data import Floats, to_numbers, to_table, zero_where_missing
 from stablemiss.mixture import GaussianMixture
-from stablemiss.seeding import Rng, check_rng, to_rng
+from stablemiss.seeding import Rng, check_rng, one_of, to_rng
 
 # Variance of the signal divided by the variance of the noise.
 SIGNAL_TO_NOISE = 10.0
@@ -179,7 +179,7 @@ class Population:
         return self.intercept + features.conditional_mean(zero_where_missing(X, mask), mask) @ self.coef
 
 
-def make_gaussian(n_features: int = 50, random_state: Any = None) -> Population:
+def make_gaussian(n_features: int = 50, random_state: Any = None, *, rng: Any = None) -> Population:
     """Draw a population with correlated Gaussian features ("Gaussian" in the paper).
 
     Parameters
@@ -188,6 +188,8 @@ def make_gaussian(n_features: int = 50, random_state: Any = None) -> Population:
         Number of features. Raising it increases the signal and the redundancy between features.
     random_state : int or Generator, default=None
         An int gives the same population each time.
+    rng : int, Generator or None, default=None
+        Another name of `random_state`, which it replaces if it is given.
 
     Returns
     -------
@@ -206,13 +208,13 @@ def make_gaussian(n_features: int = 50, random_state: Any = None) -> Population:
     >>> population.bayes(X).shape
     (5,)
     """
-    rng = to_rng(random_state)
+    rng = to_rng(one_of(random_state, rng))
     covariance = _draw_covariance(n_features, rng)
     mean = rng.standard_normal(n_features)
     return _with_target(np.ones(1), mean[None], covariance[None], covariance, rng)
 
 
-def make_gaussian_ind(n_features: int = 50, random_state: Any = None) -> Population:
+def make_gaussian_ind(n_features: int = 50, random_state: Any = None, *, rng: Any = None) -> Population:
     """Draw a population with independent Gaussian features ("Gaussian-Ind" in the paper).
 
     Since features are independent, mean imputation followed by least squares is optimal.
@@ -223,6 +225,8 @@ def make_gaussian_ind(n_features: int = 50, random_state: Any = None) -> Populat
         Number of features. Raising it increases the signal, and reduces the share of each feature in it.
     random_state : int or Generator, default=None
         An int gives the same population each time.
+    rng : int, Generator or None, default=None
+        Another name of `random_state`, which it replaces if it is given.
 
     Returns
     -------
@@ -240,14 +244,16 @@ def make_gaussian_ind(n_features: int = 50, random_state: Any = None) -> Populat
     >>> bool(np.isclose(population.bayes(X)[0], 1.0 + population.coef @ population.mean))
     True
     """
-    rng = to_rng(random_state)
+    rng = to_rng(one_of(random_state, rng))
     # PAPER: Gaussian-Ind keeps the diagonal of Σ.
     covariance = np.diag(np.diag(_draw_covariance(n_features, rng)))
     mean = rng.standard_normal(n_features)
     return _with_target(np.ones(1), mean[None], covariance[None], covariance, rng)
 
 
-def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state: Any = None) -> Population:
+def make_gaussian_mix(
+    n_features: int = 50, n_components: int = 3, random_state: Any = None, *, rng: Any = None
+) -> Population:
     """Draw a population that is a mixture of Gaussians ("Gaussian-Mix" in the paper).
 
     The components differ mainly in the correlations of their features and little in their means. The optimal
@@ -262,6 +268,8 @@ def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state:
         a worse approximation.
     random_state : int or Generator, default=None
         An int gives the same population each time.
+    rng : int, Generator or None, default=None
+        Another name of `random_state`, which it replaces if it is given.
 
     Returns
     -------
@@ -279,7 +287,7 @@ def make_gaussian_mix(n_features: int = 50, n_components: int = 3, random_state:
     (3, 6)
     """
     check_integer({"n_components": n_components}, n_components=1)
-    rng = to_rng(random_state)
+    rng = to_rng(one_of(random_state, rng))
     # PAPER: weights uniform on [0, 1), then divided by their sum.
     weights = rng.random(n_components)
     covariances = np.stack([_draw_covariance(n_features, rng) for _ in range(n_components)])

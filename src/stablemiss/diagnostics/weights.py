@@ -12,7 +12,7 @@ from stablemiss.decorrelation import TERMS, dependence
 from stablemiss.diagnostics.dependence import dependence_matrix
 from stablemiss.diagnostics.heatmaps import draw_matrices
 from stablemiss.encoding import read_table
-from stablemiss.seeding import draw_seed, to_rng
+from stablemiss.seeding import draw_seed, one_of, to_rng
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,7 +131,9 @@ class WeightReport:
         )
 
 
-def weight_report(X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_state: Any = 0) -> WeightReport:
+def weight_report(
+    X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_state: Any = 0, rng: Any = None
+) -> WeightReport:
     """Report how much dependence row weights remove, and the effective sample size that remains.
 
     Equal and given weights are compared with the same random features, which are drawn for the report and
@@ -151,6 +153,8 @@ def weight_report(X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_sta
         Number of draws of features to average over. A larger value is less noisy; the cost is proportional.
     random_state : int, Generator or None, default=0
         Determines the random features. Pass an int for reproducible results.
+    rng : int, Generator or None, default=None
+        Another name of `random_state`, which it replaces if it is given.
 
     Returns
     -------
@@ -178,7 +182,7 @@ def weight_report(X: Any, weight: Any, *, q: int = 5, draws: int = 4, random_sta
     if q < 1 or draws < 1:
         raise ValueError(f"q and draws must be at least 1; got q={q} and draws={draws}.")
     values, mask = _standardise(table.columns)
-    rng = to_rng(random_state)
+    rng = to_rng(one_of(random_state, rng))
     seeds = [draw_seed(rng) for _ in range(draws)]
 
     def measure(row_weight: Floats) -> tuple[dict[str, float], Floats]:

@@ -128,8 +128,9 @@ class ArrayEncoder:
 
     Each cell is centred by its mean, so that zero, which fills missing cells, means the mean array. All cells
     share one scale: with one scale each, cells that hardly vary, such as pixels at the border, would
-    dominate. New values far outside the range of all training cells are clipped near it, count as missing, or
-    raise an error.
+    dominate. Only the context of sensor windows, such as the calendar, has its own scale, because its unit is
+    another one. New values far outside the range of all training cells that share their scale are clipped
+    near it, count as missing, or raise an error.
 
     Attributes
     ----------
@@ -187,7 +188,9 @@ class ArrayEncoder:
             Training and validation rows together.
         rows : (n_train,) int
             Indices of the training rows. Means, scale and range are computed from them alone.
-        target, task, rng : any, default=None
+        task : Task, default=None
+            Its shape tells which rows of a window are context.
+        target, rng : any, default=None
             Not used; the encoder of tables needs them.
 
         Returns
@@ -200,10 +203,11 @@ class ArrayEncoder:
         train = table.cells[rows]
         self._set_shape(table.shape)
         self.ever_missing = np.logical_or.reduce(np.isnan(table.cells), axis=0)
-        self._centre, self._scale = centre_and_common_scale(train)
-        observed = train[~np.isnan(train)]
-        # One range for all cells.
-        self._ranges = Ranges.of(observed[:, None], np.arange(len(observed)), np.array([len(observed) > 0]))
+        parts = np.split(train, [self._n_before_context(task)], axis=1)
+        centres, scales = zip(*map(centre_and_common_scale, parts), strict=True)
+        sizes = [part.shape[1] for part in parts]
+        self._centre, self._scale = np.concatenate(centres), np.repeat(scales, sizes)
+        self._ranges = Ranges.joined(map(_common_range, parts), sizes)
         # Only validation rows can exceed the limits.
         return self._standardise(np.clip(table.cells, self._ranges.lower, self._ranges.upper))
 
@@ -270,7 +274,7 @@ class ArrayEncoder:
             "kind": "array",
             "shape": self.shape,
             "centre": self._centre,
-            "scale": np.array([self._scale]),
+            "scale": self._scale,
             "ever_missing": self.ever_missing,
             "ranges": self._ranges.state(),
         }
@@ -281,17 +285,23 @@ class ArrayEncoder:
         encoder = cls()
         encoder._centre = stored_array(state, "centre", (None,))
         encoder._set_shape(stored_shape(state, "shape", len(encoder._centre)))
-        scale = stored_array(state, "scale", (1,))
-        check_stored((scale > 0).all(), "scale must be positive")
-        encoder._scale = float(scale[0])
+        encoder._scale = stored_array(state, "scale", (encoder.n_features,))
+        check_stored((encoder._scale > 0).all(), "scale must be positive")
         encoder.ever_missing = stored_array(state, "ever_missing", (encoder.n_features,), np.bool_)
-        check_ranges(state["ranges"], 1)
+        check_ranges(state["ranges"], encoder.n_features)
         encoder._ranges = Ranges(**state["ranges"])
         return encoder
 
     def _set_shape(self, shape: tuple[int, ...]) -> None:
         self.shape, self.n_features = shape, math.prod(shape)
         self.groups = np.arange(self.n_features)
+
+    def _n_before_context(self, task: Task | None) -> int:
+        """Number of cells before the rows of a window that have no counterpart in the target."""
+        target_shape: tuple[int, ...] = getattr(task, "shape", None) or ()
+        is_window = len(self.shape) == len(target_shape) == 2
+        n_nodes = target_shape[0] if is_window else self.shape[0]
+        return min(n_nodes, self.shape[0]) * math.prod(self.shape[1:])
 
     def _standardise(self, cells: Floats) -> tuple[Floats, Bools]:
         """Centre and scale in place; returns values and mask."""
@@ -304,8 +314,14 @@ class ArrayEncoder:
         return cells, mask
 
     def _describe_beyond(self, cells: Floats, beyond: Bools) -> OutOfRange:
-        values, ranges = cells[beyond], self._ranges
-        ends = values.min(), values.max(), ranges.minimum[0], ranges.maximum[0]
+        values, ranges, columns = cells[beyond], self._ranges, beyond.any(axis=0)
+        ends = values.min(), values.max(), ranges.minimum[columns].min(), ranges.maximum[columns].max()
         smallest, largest, *seen = (f"{end:.6g}" for end in ends)
         n_rows = int(beyond.any(axis=1).sum())
         return OutOfRange(0, "cells of X", n_rows, smallest, largest, " to ".join(seen))
+
+
+def _common_range(cells: Floats) -> Ranges:
+    """One range for all cells (n, d)."""
+    observed = cells[~np.isnan(cells)]
+    return Ranges.of(observed[:, None], np.arange(len(observed)), np.array([len(observed) > 0]))

@@ -42,7 +42,7 @@ from stablemiss.text import RowError
 
 # The limits of a column with values near the largest float64 may be further from its mean than any float64.
 # This bound is far beyond all other limits, and keeps such values and their squares finite in float32.
-_MAX_DEVIATION = 1e6
+MAX_DEVIATION = 1e6
 
 
 class TableEncoder:
@@ -175,7 +175,7 @@ class TableEncoder:
             sample = columns[j].column[rows]
             self._dates[j] = DateEncoder.fit(sample, columns[j].text_format or DateFormat.of(sample))
         categories = {j: sorted(distinct_entries(columns[j].column[rows])) for j in self._of_kind(CATEGORIES)}
-        outputs = _outputs(target[rows], task)
+        outputs = to_outputs(target[rows], task)
         if self._is_auto:
             n_others = self.n_features - len(categories)
             n_others += sum(date.width - 1 for date in self._dates.values())
@@ -499,13 +499,13 @@ class TableEncoder:
         with np.errstate(over="ignore", invalid="ignore"):
             values -= self._mean
             values /= self._scale
-        np.clip(values, -_MAX_DEVIATION, _MAX_DEVIATION, out=values)
+        np.clip(values, -MAX_DEVIATION, MAX_DEVIATION, out=values)
         # The scale of a constant column is infinite, so a value that overflowed in it is now NaN (inf / inf).
         values[~mask | np.isinf(self._scale)] = 0.0
         return values, mask
 
 
-def _outputs(target: NDArray, task: Task) -> Floats:
+def to_outputs(target: NDArray, task: Task) -> Floats:
     """Outputs (n, k) for the target encoding: targets, or class indicators (one column for two classes)."""
     if isinstance(task, Classification):
         indicators = np.eye(task.d_output)[target]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,11 @@ class Ranges:
             sample = numbers[rows, k]
             observed = sample[~np.isnan(sample)]
             minimum[k], maximum[k], n_observed[k] = observed.min(), observed.max(), len(observed)
+        return cls.from_extremes(minimum, maximum, n_observed, has_limits)
+
+    @classmethod
+    def from_extremes(cls, minimum: Floats, maximum: Floats, n_observed: Floats, has_limits: Bools) -> Ranges:
+        """The same from the extremes and the number of observed values of each column, (d,) each."""
         # The width of a range of huge numbers may overflow; the limits are then the largest finite numbers.
         with np.errstate(over="ignore"):
             margin = (0.5 + 20.0 / np.maximum(n_observed, 1.0)) * (maximum - minimum)
@@ -64,6 +70,15 @@ class Ranges:
         return cls(
             minimum, maximum, np.where(has_limits, lower, -np.inf), np.where(has_limits, upper, np.inf)
         )
+
+    @classmethod
+    def joined(cls, ranges: Iterable[Ranges], sizes: Iterable[int]) -> Ranges:
+        """Ranges of a single column each, repeated for as many columns as `sizes` says."""
+        parts = [
+            [np.repeat(array, size) for array in one.state().values()]
+            for one, size in zip(ranges, sizes, strict=True)
+        ]
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
     def beyond(self, numbers: Floats) -> Bools:
         """Which cells (n, d) lie outside the limits; False where missing."""

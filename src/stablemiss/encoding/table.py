@@ -245,7 +245,7 @@ def _frame_column(series: nw.Series[Any], label: str) -> NDArray:
         # Drop missing values first: with them, pandas returns integer categories as floats.
         categories = series.drop_nulls().to_numpy()
         entries = np.full(len(missing), None, dtype=object)
-        entries[~missing] = [_category_text(category) for category in categories]
+        entries[~missing] = [category_text(category) for category in categories]
         return _object_column(entries, label)
     if dtype.is_nested():
         if series.null_count() == len(series):
@@ -258,7 +258,7 @@ def _frame_column(series: nw.Series[Any], label: str) -> NDArray:
     return _array_column(array if array.dtype.kind in "cMm" else array.astype(object), label)
 
 
-def _category_text(category: Any) -> str:
+def category_text(category: Any) -> str:
     """Convert a category to a string; 1.0 becomes "1".
 
     A column of integer codes becomes a column of floats as soon as one value is missing.

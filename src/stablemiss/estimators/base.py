@@ -7,7 +7,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from stablemiss.encoding import (
     Encoder,
     OnOutOfRange,
     Table,
+    TableEncoder,
     encoder_from_state,
     is_array,
     make_encoder,
@@ -43,6 +44,7 @@ from stablemiss.estimators.rows import (
     target_name,
     warn_if_constant,
 )
+from stablemiss.estimators.source_predictions import SourcePredictions, predict_source
 from stablemiss.estimators.unusual_input import (
     OutOfRangeWarning,
     UnknownCategoryWarning,
@@ -59,14 +61,18 @@ from stablemiss.estimators.validation import (
 from stablemiss.methods import METHODS, Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import Rng, to_rng
+from stablemiss.sources import is_source
 from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
 from stablemiss.text import count
 
+if TYPE_CHECKING:
+    from stablemiss.estimators.model_card import ModelCard
+
 OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
 
 
-class MissingEstimator(BaseEstimator, ABC):
+class MissingEstimator(SourcePredictions, BaseEstimator, ABC):
     """Base class of the scikit-learn estimators of this package; subclasses choose the method."""
 
     validation_fraction: float
@@ -102,9 +108,12 @@ class MissingEstimator(BaseEstimator, ABC):
         X : table (n, n_features) or array (n, *shape)
             numpy, nested lists, pandas, polars or pyarrow. NaN, None, pd.NA and null all mean missing;
             strings are categories. Rows and columns may be entirely missing. With three dimensions or more,
-            rows are arrays of numbers, such as images, which some methods accept.
+            rows are arrays of numbers, such as images, which some methods accept. Rows that need not fit
+            into memory are the path of a Parquet file or of a folder of such files, a pyarrow Dataset, a
+            polars LazyFrame or a Dask data frame; see docs/large_data.md.
         y : (n,) or, for regressors, (n, n_outputs) or array (n, *shape)
-            Targets, without missing values, except that arrays may contain NaN: such cells are left out.
+            Targets, without missing values, except that arrays may contain NaN: such cells are left out. The
+            name of a column if X need not fit into memory, or a Dask series.
         sample_weight : (n,), default=None
             Non-negative weight of each row; only proportions matter. Rows whose weight is zero, or less than
             1e-12 of the largest, are ignored. None weights all rows equally.
@@ -129,6 +138,12 @@ class MissingEstimator(BaseEstimator, ABC):
         >>> model.validation_scores_["n_rows"]  # the last 15 days
         15
         """
+        if is_source(X):
+            # Imported late, because it imports AnyMask.
+            from stablemiss.estimators.source_fit import fit_source
+
+            fit_source(self, X, y, sample_weight, groups, time)
+            return self
         self._check_parameters()
         rng = to_rng(self.random_state)
         table = read_rows(X)
@@ -224,13 +239,17 @@ class MissingEstimator(BaseEstimator, ABC):
         ----------
         X : table (n, n_features) or array (n, *shape)
             As in `fit`. Columns with names are matched by name, in any order. `on_unseen_missing` decides
-            what happens if a column that was never missing in training is missing now.
+            what happens if a column that was never missing in training is missing now. A path of Parquet
+            files, a pyarrow Dataset or a polars LazyFrame is read in batches; the predictions of a Dask data
+            frame are a lazy series with the same partitions.
 
         Returns
         -------
         (n,) numbers or class labels; (n, n_outputs) if the target had several columns, and (n, *shape) if it
         consisted of arrays
         """
+        if is_source(X):
+            return predict_source(self, "predict", X)
         values, mask, *_ = self._encode(X)
         return self.task_.decode(self.predictor_.predict(values, mask))
 
@@ -243,6 +262,8 @@ class MissingEstimator(BaseEstimator, ABC):
         X : table (n, n_features)
             As in `predict`.
         """
+        if is_source(X):
+            return predict_source(self, "predict_proba", X)
         values, mask, *_ = self._encode(X)
         assert isinstance(self.task_, Classification)
         return self.task_.probabilities(self.predictor_.predict(values, mask))
@@ -280,6 +301,98 @@ class MissingEstimator(BaseEstimator, ABC):
             **self._further_state(),
         }
         write_tree(Path(path), tree)
+
+    def to_onnx(self, path: str | os.PathLike[str], *, coverage: float | None = None) -> float:
+        """Write the fitted model as one ONNX file that needs neither this package nor Python.
+
+        The predictions of the file, computed by onnxruntime, are compared with those of the model on 1,000
+        random masks, from nothing missing to everything missing. If they differ by more than a relative 1e-5,
+        nothing is written.
+
+        Parameters
+        ----------
+        path : path
+            The file to write, such as "model.onnx". An existing file is replaced only if all went well.
+        coverage : float between 0 and 1, default=None
+            Also export the prediction intervals of this coverage; only for regressors whose method is
+            AnyMask. None exports none.
+
+        Returns
+        -------
+        float
+            The largest relative difference that the comparison found.
+
+        Raises
+        ------
+        ValueError
+            If a part of the model has no equivalent in ONNX, or if the predictions differ.
+
+        Notes
+        -----
+        Inputs, as far as the table has such columns: "numbers" (n, k) float64 with NaN = missing;
+        "categories" (n, k) text with "" = missing; "dates" (n, k) int64 microseconds since 1970 with the
+        integer of numpy's NaT = missing. Outputs: "prediction", or "label" and "probabilities", and
+        "interval" if a coverage is given. The metadata "stablemiss" of the file lists the columns of each
+        input in order. See the page on export in the documentation.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import MissingRegressor
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> model = MissingRegressor("ols", random_state=0).fit(X, X[:, 0])
+        >>> model.to_onnx("model.onnx") < 1e-10
+        True
+        """
+        check_is_fitted(self)
+        check_path("path", path)
+        if coverage is not None:
+            check_number({"coverage": coverage}, coverage="(0, 1)")
+            if not hasattr(self, "predict_interval"):
+                raise ValueError(
+                    "coverage is for regressors whose method is AnyMask, but this is a "
+                    f"{type(self).__name__} with "
+                    f"the method {self.method_.name!r}, which has no intervals; leave coverage out."
+                )
+        if not isinstance(self.encoder_, TableEncoder):
+            raise ValueError(
+                "Models of arrays, such as images, cannot be exported to ONNX; those of tables can."
+            )
+        # Imported late, because export needs all methods.
+        from stablemiss.export import FittedModel, write_onnx
+
+        model = FittedModel(self.encoder_, self.task_, self.predictor_, self.on_out_of_range, coverage)
+        return write_onnx(Path(path), model)
+
+    def model_card(self, stress: Any = None) -> ModelCard:
+        """What the model is, what it was fitted to, what errors to expect, and where its limits are.
+
+        Parameters
+        ----------
+        stress : StressResult, default=None
+            Result of `stablemiss.stress_test` for this model alone, which adds the mechanisms that were tried
+            and the errors under them.
+
+        Returns
+        -------
+        ModelCard
+            Prints as Markdown; `to_markdown`, `to_html`, `save_html` and `to_dict` write it in other forms.
+            With AnyMask it has the expected error by share of missing columns, which needs no data. It also
+            works for a model loaded from a file.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import MissingRegressor
+        >>> X = np.random.default_rng(0).normal(size=(50, 2))
+        >>> model = MissingRegressor("ols", random_state=0).fit(X, X[:, 0])
+        >>> print(model.model_card().to_markdown().splitlines()[0])
+        # MissingRegressor for the target
+        """
+        check_is_fitted(self)
+        from stablemiss.estimators.model_card import make_card
+
+        return make_card(self, stress)
 
     def _further_state(self) -> dict[str, Any]:
         """What a subclass stores in addition; see `_set_further_state`."""

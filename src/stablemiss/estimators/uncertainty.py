@@ -10,10 +10,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.anymask import AnyMask, AnyMaskPredictor
+from stablemiss.anymask.plan import MIXTURE
 from stablemiss.checks import check_number
 from stablemiss.data import Bools, Floats
+from stablemiss.encoding import TableEncoder
 from stablemiss.estimators.base import MissingEstimator
 from stablemiss.estimators.frames import make_frame
+from stablemiss.estimators.imputation import complete_table, expected_values
+from stablemiss.estimators.source_predictions import predict_source
+from stablemiss.methods.em_mixture import EMMixturePredictor
+from stablemiss.sources import is_source
 from stablemiss.tasks import Classification, Regression
 
 
@@ -147,6 +153,53 @@ class _Uncertainty(MissingEstimator):
             like=X,
         )
 
+    @available_if(uses_anymask)
+    def impute(self, X: Any) -> Any:
+        """The table with its missing values replaced by those that the mixture expects.
+
+        For people and programs that need complete rows, such as a report or a form. It is not for fitting
+        another model: imputed values lie too close to the others and look as certain as observed ones, so
+        that errors are underestimated, and what is learnt from them depends on how values went missing.
+        `predict` does not impute; pass it the rows as they are.
+
+        Parameters
+        ----------
+        X : table (n, n_features)
+            As in `predict`. Rows may be entirely missing.
+
+        Returns
+        -------
+        table like X, of the same library and with the same types of columns
+            Observed values are unchanged. A missing number is its expected value given the observed values of
+            the row, within the range of the training rows, and rounded if the column holds integers. A
+            missing category is the most probable one; if the column has more categories than `max_one_hot`,
+            the one whose mean target is closest to the expected one. Missing dates are expected values too.
+            The target is not used. Columns that were constant, never observed, or identifiers in training
+            stay as they are, with a warning.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stablemiss import AnyMaskRegressor
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=300)
+        >>> X = np.column_stack([x, x + 0.1 * rng.normal(size=300)])
+        >>> model = AnyMaskRegressor(budget="fast", members=["mixture"], random_state=0).fit(X, x)
+        >>> model.impute([[1.0, np.nan]]).round(1).tolist()
+        [[1.0, 1.0]]
+        """
+        encoded = self._encode(X, are_masks_new=True)
+        mixture = self.predictor_.members.get(MIXTURE)
+        if not isinstance(mixture, EMMixturePredictor):
+            raise ValueError(
+                "impute needs the mixture, but this model was fitted without it: either members does not "
+                'contain "mixture", or the encoded table is too wide. Add "mixture" to members, or '
+                "lower max_one_hot."
+            )
+        assert isinstance(self.encoder_, TableEncoder)
+        expected = expected_values(mixture.joint(), encoded.values, encoded.mask)
+        return complete_table(X, self.encoder_, expected, self.allow_missing_columns)
+
 
 class PredictionIntervals(_Uncertainty):
     """Methods of regressors whose method is AnyMask."""
@@ -184,6 +237,8 @@ class PredictionIntervals(_Uncertainty):
         True
         """
         check_number({"coverage": coverage}, coverage="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_interval", X, coverage)
         encoded = self._encode(X)
         bounds = self.predictor_.predict_interval(encoded.values, encoded.mask, coverage)
         rows, values, mask = encoded.without_out_of_range()
@@ -230,6 +285,8 @@ class PredictionIntervals(_Uncertainty):
         True
         """
         check_number({"quantile": quantile}, quantile="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_quantile", X, quantile)
         encoded = self._encode(X)
         bounds = self.predictor_.predict_quantile(encoded.values, encoded.mask, quantile)
         rows, values, mask = encoded.without_out_of_range()
@@ -273,6 +330,8 @@ class PredictionSets(_Uncertainty):
         [1, 2]
         """
         check_number({"coverage": coverage}, coverage="(0, 1)")
+        if is_source(X):
+            return predict_source(self, "predict_set", X, coverage)
         encoded = self._encode(X)
         assert isinstance(self.task_, Classification)
         sets = self.predictor_.predict_set(encoded.values, encoded.mask, self.task_, coverage)

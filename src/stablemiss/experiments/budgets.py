@@ -94,7 +94,7 @@ class Budget:
     n_real_rows: int | None = None  # maximum number of training rows of a real table; None: all
     n_images: int = 8192  # training images, of which a tenth is for validation
     n_test_images: int = 2000
-    window_stride: int = 4  # every fourth window of a sensor network is used
+    window_stride: int = 5  # every fifth window of a sensor network is used, so that all hours occur
     has_arrays: bool = True  # whether tables of images and sensor networks are run
     # Missing rates to run; table columns with other rates are skipped. None: run all.
     levels: tuple[float, ...] | None = None

@@ -16,6 +16,7 @@ from stablemiss.missingness import MECHANISMS, Mechanism
 from stablemiss.seeding import Rng
 
 if TYPE_CHECKING:
+    from stablemiss.experiments.budgets import Budget
     from stablemiss.experiments.runs import Run
 
 # Share of the training images that is held out for early stopping, of methods that have it.
@@ -27,6 +28,15 @@ N_SHOWN_DIGITS, SHOWN_LEVELS = 3, (0.1, 0.5, 0.9)
 @cache
 def mnist() -> ImageDataset:
     return load_mnist()
+
+
+def image_settings(budget: Budget) -> dict[str, Any]:
+    """What determines the rows beside the seed, for the record of a run."""
+    return {
+        "n_images": budget.n_images,
+        "n_test_images": budget.n_test_images,
+        "validation_fraction": VALIDATION_FRACTION,
+    }
 
 
 def draw_image_problem(run: Run) -> Problem:

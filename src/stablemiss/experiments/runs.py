@@ -10,9 +10,9 @@ from stablemiss.evaluation import TestSetting
 from stablemiss.experiments.array_methods import REFERENCES, array_settings
 from stablemiss.experiments.array_tables import ARRAY_DATASETS, ARRAY_TABLES, MNIST
 from stablemiss.experiments.budgets import LABELS, Budget, settings_of
-from stablemiss.experiments.image_problem import draw_image_problem
+from stablemiss.experiments.image_problem import draw_image_problem, image_settings
 from stablemiss.experiments.problem import POPULATIONS, Problem, draw_problem
-from stablemiss.experiments.sensor_problem import draw_sensor_problem
+from stablemiss.experiments.sensor_problem import draw_sensor_problem, sensor_settings
 from stablemiss.experiments.tables import CONSTANT, LINEAR, OPTIMAL, TABLES, PaperTable
 from stablemiss.methods import METHODS
 from stablemiss.results import Record
@@ -82,13 +82,8 @@ class Run:
         """Everything that determines the scores and is not already in the key of the record."""
         method = self.method()
         if self.is_array:
-            return {
-                "method": describe(method),
-                "n_images": self.budget.n_images,
-                "n_test_images": self.budget.n_test_images,
-                "window_stride": self.budget.window_stride,
-                "seed": self.seed,
-            }
+            problem = image_settings if self.dataset == MNIST else sensor_settings
+            return {"method": describe(method), **problem(self.budget), "seed": self.seed}
         return {
             "method": None if method is None else describe(method),
             "n_features": self.budget.n_features,

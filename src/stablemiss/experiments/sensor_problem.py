@@ -21,6 +21,7 @@ from stablemiss.missingness import SensorOutage
 from stablemiss.seeding import Rng
 
 if TYPE_CHECKING:
+    from stablemiss.experiments.budgets import Budget
     from stablemiss.experiments.runs import Run
 
 # PAPER: eight hours to predict from, eight to predict.
@@ -32,6 +33,8 @@ N_NEIGHBOURS = 8
 # Imposed shifts: trained on three of four weeks of 2023, tested on the fourth.
 WITHIN_YEAR, TEST_WEEK, WEEKS_PER_CYCLE = "2023", 3, 4
 N_DISTRICTS = 12
+# Mean length of an outage of a sensor, and of a district.
+HOURS_SENSORS_DARK, HOURS_DISTRICTS_DARK = 48, 72
 # Pictures show curves of the first instance, from so many hours before an outage.
 HOURS_BEFORE_OUTAGE, SHOWN_HOURS = 24, 96
 
@@ -97,6 +100,23 @@ def _graph(data: SensorData) -> Graph | None:
         return data.graph
     k = min(N_NEIGHBOURS, max(1, len(data.names) - 1))
     return Graph.nearest(data.coordinates, k=k, names=data.names)
+
+
+def sensor_settings(budget: Budget) -> dict[str, Any]:
+    """What determines the windows beside the seed, for the record of a run."""
+    return {
+        "window_stride": budget.window_stride,
+        "n_past": N_PAST,
+        "n_future": N_FUTURE,
+        "n_neighbours": N_NEIGHBOURS,
+        "validation_fraction": VALIDATION_FRACTION,
+        "outages": {
+            "level": OUTAGE_LEVEL,
+            "test_week": [TEST_WEEK, WEEKS_PER_CYCLE],
+            "hours": [HOURS_SENSORS_DARK, HOURS_DISTRICTS_DARK],
+            "n_districts": N_DISTRICTS,
+        },
+    }
 
 
 class _Periods(NamedTuple):
@@ -217,11 +237,13 @@ def _with_outage(name: str, readings: np.ndarray, network: SensorNetwork, rng: R
     if name == NO_OUTAGE:
         return readings
     if name == SENSORS_DARK:
-        return SensorOutage(OUTAGE_LEVEL, duration=48).hide(readings, rng)
+        return SensorOutage(OUTAGE_LEVEL, duration=HOURS_SENSORS_DARK).hide(readings, rng)
     # Neighbouring road sections, in groups of about twenty.
     places = np.asarray(network.data.coordinates, dtype=np.float64)
     _, districts = kmeans2(places, N_DISTRICTS, minit="++", seed=np.random.default_rng(0))
-    return SensorOutage(OUTAGE_LEVEL, duration=72, districts=tuple(districts.tolist())).hide(readings, rng)
+    return SensorOutage(
+        OUTAGE_LEVEL, duration=HOURS_DISTRICTS_DARK, districts=tuple(districts.tolist())
+    ).hide(readings, rng)
 
 
 def _validation_weeks(train: SensorWindows, rng: Rng) -> Bools:

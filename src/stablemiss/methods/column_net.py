@@ -118,6 +118,15 @@ class ColumnNetwork(nn.Module):
 
     def _hidden(self, piece: Tensor, position: Tensor, mask: Tensor) -> Tensor:
         """Output of the last hidden layer, (n, width)."""
+        looked_up = nn.functional.embedding(piece, self.lookup_table())
+        columns = torch.addcmul(
+            looked_up[..., :D_EMBEDDING], position[..., None], looked_up[..., D_EMBEDDING:]
+        )
+        columns = torch.where(mask[:, :, None] > 0, columns.relu(), self.missing_embedding)
+        return self.layers(torch.cat([columns.flatten(1), mask], dim=1))
+
+    def lookup_table(self) -> Tensor:
+        """Embedding at the start of each piece and its slope, (d · n_pieces, 2 · D_EMBEDDING)."""
         # Within a piece the embedding is linear in the position and starts at the sum over all earlier
         # pieces. A table look-up therefore replaces a matrix product with all pieces. The score is linear
         # within a piece as well, so its embedding is part of the same table.
@@ -125,13 +134,7 @@ class ColumnNetwork(nn.Module):
         score_embedding = self.score_embedding[:, None]
         start = embedding.cumsum(dim=1) - embedding + self.first_score[:, :, None] * score_embedding
         slope = embedding + self.score_step[:, :, None] * score_embedding
-        table = torch.cat([start + self.shift[:, None], slope], dim=2).flatten(0, 1)
-        looked_up = nn.functional.embedding(piece, table)
-        columns = torch.addcmul(
-            looked_up[..., :D_EMBEDDING], position[..., None], looked_up[..., D_EMBEDDING:]
-        )
-        columns = torch.where(mask[:, :, None] > 0, columns.relu(), self.missing_embedding)
-        return self.layers(torch.cat([columns.flatten(1), mask], dim=1))
+        return torch.cat([start + self.shift[:, None], slope], dim=2).flatten(0, 1)
 
     def _locate(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Index of the piece of each value, counted over all columns, and the position within it, 0 to 1."""

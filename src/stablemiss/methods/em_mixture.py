@@ -14,6 +14,7 @@ errors of the log densities add up over columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -21,14 +22,21 @@ import torch
 from scipy.optimize import minimize
 
 from stablemiss.base.method import Method, Predictor
+from stablemiss.base.row_stream import RowStream
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.checks import check_bool, check_integer, check_number
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.mixture import RIDGES, ConditionalVariance, EMRows, GaussianMixture, MixtureFit
+from stablemiss.mixture.em import Parameters, SufficientStatistics, expect
+from stablemiss.mixture.workers import ThreadWorkers
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.stored import check_stored, stored_array, stored_list
 from stablemiss.tasks import Classification, Task
+
+# One EM step on all rows of a stream, in addition to those on a sample, for this many of `max_steps`. The
+# sample already gives a converged mixture, so that few steps remain; each reads all rows.
+STEPS_PER_PASS = 20
 
 
 class EMMixturePredictor(Predictor):
@@ -183,11 +191,27 @@ class EMMixture(Method):
         return self.refit_on_validation
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
+        self,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        rng: Rng,
+        progress: Progress,
+        stream: RowStream | None = None,
     ) -> EMMixturePredictor:
+        """Fit to `train`; see `Method.fit`.
+
+        Parameters
+        ----------
+        train, valid, task, rng, progress
+            As in `Method.fit`.
+        stream : RowStream, default=None
+            All training rows, if `train` is a sample of them. The mixture is fitted to the sample, and then
+            by EM steps whose sufficient statistics are added up over all rows.
+        """
         self._check()
         try:
-            return self._fit_task(train, valid, task, rng, progress)
+            return self._fit_task(train, valid, task, rng, progress, stream)
         except (torch.linalg.LinAlgError, np.linalg.LinAlgError) as error:
             raise ValueError(
                 f"A covariance matrix is singular with ridge={self.ridge!r}, because some columns are almost "
@@ -195,11 +219,19 @@ class EMMixture(Method):
             ) from error
 
     def _fit_task(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
+        self,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        rng: Rng,
+        progress: Progress,
+        stream: RowStream | None,
     ) -> EMMixturePredictor:
         if not isinstance(task, Classification):
             rows = _joint_rows(train), _joint_rows(valid)
             fit = self._fit(*rows, task.d_output, self.n_components, self.ridge, rng, progress)
+            if stream is not None:
+                self._update_on_stream([fit], stream, task, progress)
             return EMMixturePredictor([self._final(fit)], None, np.ones(2))
         target = np.concatenate([train.target, valid.target])
         weights = np.bincount(target, np.concatenate([train.weight, valid.weight]), task.d_output)
@@ -214,6 +246,8 @@ class EMMixture(Method):
                 losses.append(_calibrate(fits, log_shares, task, valid)[1])
             ridge = RIDGES[int(np.argmin(losses))]
         fits = self._fit_classes(train, valid, task, self.n_components, ridge, rng, progress)
+        if stream is not None:
+            self._update_on_stream(fits, stream, task, progress)
         # Before the validation rows are used for refitting.
         inverse_temperature, _ = _calibrate(fits, log_shares, task, valid)
         tied, *separate = (self._final(fit) for fit in fits)
@@ -254,6 +288,31 @@ class EMMixture(Method):
             ridge=None if ridge == "auto" else ridge,
         )
         return fit
+
+    def _update_on_stream(
+        self, fits: list[MixtureFit], stream: RowStream, task: Task, progress: Progress
+    ) -> None:
+        """EM steps on all rows, in one pass over them for each step; the fits are changed in place."""
+        n_steps, previous = max(2, self.max_steps // STEPS_PER_PASS), -np.inf
+        progress.start("Gaussian mixture, all rows", total=n_steps)
+        for step in range(n_steps):
+            function = partial(_statistics, task, [fit.parameters for fit in fits])
+            totals: list[SufficientStatistics | None] = [None] * len(fits)
+            for batch in stream.map(function):
+                # In the order of the batches, so that the sums do not depend on the number of workers.
+                totals = [
+                    total if sums is None else sums if total is None else total.merged(sums)
+                    for total, sums in zip(totals, batch, strict=True)
+                ]
+            present = [(fit, sums) for fit, sums in zip(fits, totals, strict=True) if sums is not None]
+            for fit, sums in present:
+                fit.update(sums)
+            log_likelihood = sum(sums.log_likelihood for _, sums in present)
+            progress.update(step + 1, f"log-likelihood {log_likelihood:.3f}")
+            if log_likelihood - previous < self.tolerance:
+                break
+            previous = log_likelihood
+        progress.finish()
 
     def _final(self, fit: MixtureFit) -> GaussianMixture:
         return fit.update_on_all_rows() if self.refit_on_validation else fit.mixture
@@ -305,6 +364,21 @@ def _calibrate(
     tied, *separate = (fit.mixture for fit in fits)
     densities = _log_densities([_per_class(tied, task), *separate], valid.values, valid.mask)
     return fit_inverse_temperature(densities, log_shares, task, valid)
+
+
+def _statistics(
+    task: Task, parameters: list[Parameters], data: MaskedData, number: int
+) -> list[SufficientStatistics | None]:
+    """Sufficient statistics of a batch of rows for each mixture; None for classes that do not occur in it."""
+    if isinstance(task, Classification):
+        rows = [_joint_rows(data, task), *(_of_class(data, code) for code in range(task.d_output))]
+    else:
+        rows = [_joint_rows(data)]
+    with ThreadWorkers() as workers:
+        return [
+            expect(some_rows, own, workers) if len(some_rows) else None
+            for some_rows, own in zip(rows, parameters, strict=True)
+        ]
 
 
 def _stored_mixture(state: dict[str, Any], width: int) -> GaussianMixture:

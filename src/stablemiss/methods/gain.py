@@ -119,8 +119,8 @@ class GAINNet(nn.Module):
         )
 
     def _mean_target(self, values: Tensor, mask: Tensor) -> Tensor:
-        shape = (len(values), len(self.draws), -1)
-        no_target = values.new_zeros(len(values), self.d_output)
+        shape = (values.shape[0], len(self.draws), -1)
+        no_target = values.new_zeros(values.shape[0], self.d_output)
         columns, mask = (
             torch.cat([part, no_target], dim=1)[:, None].expand(shape) for part in (values, mask)
         )

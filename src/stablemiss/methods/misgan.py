@@ -151,7 +151,7 @@ class MisGANNet(nn.Module):
         return predict_in_chunks(self._mean_target, values, mask, elements_per_row)
 
     def _mean_target(self, values: Tensor, mask: Tensor) -> Tensor:
-        n, n_draws = len(values), len(self.draws)
+        n, n_draws = values.shape[0], len(self.draws)
         no_target = values.new_zeros(n, self.d_output)
         row = self.row(torch.cat([values, no_target], dim=1), torch.cat([mask, no_target], dim=1))
         inputs = torch.cat([row[:, None].expand(n, n_draws, -1), self.draws.expand(n, n_draws, -1)], dim=2)

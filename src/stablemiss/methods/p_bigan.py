@@ -166,12 +166,12 @@ class PBiGANNet(nn.Module):
         return [*self.encoder.parameters(), *self.decoder.parameters()]
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
-        no_target = values.new_zeros(len(values), self.d_output)
+        no_target = values.new_zeros(values.shape[0], self.d_output)
         mean, scale = self.encode(
             self.row(torch.cat([values, no_target], dim=1), torch.cat([mask, no_target], dim=1))
         )
         z = mean[:, None] + scale[:, None] * self.draws
-        weight = values.new_full((len(values), len(self.draws)), 1 / len(self.draws))
+        weight = values.new_full((values.shape[0], len(self.draws)), 1 / len(self.draws))
         if self.is_array:
             hidden = self.decoder.layers(z)
             return mean_target(self.decoder, hidden, weight, slice(self.d, None), self.is_classes)

@@ -191,11 +191,11 @@ class PartialVAENet(nn.Module):
 
     def _predict(self, values: Tensor, mask: Tensor) -> Tensor:
         if not self.is_array:
-            no_target = values.new_zeros(len(values), self.d_output)
+            no_target = values.new_zeros(values.shape[0], self.d_output)
             values, mask = (torch.cat([table, no_target], dim=1) for table in (values, mask))
         mean, log_variance = self.encode(values, mask)
         z = mean[:, None] + (0.5 * log_variance).exp()[:, None] * self.draws
-        weight = values.new_full((len(values), len(self.draws)), 1 / len(self.draws))
+        weight = values.new_full((values.shape[0], len(self.draws)), 1 / len(self.draws))
         if self.is_array:
             hidden = self.decoder.layers(z)
             return mean_target(self.decoder, hidden, weight, slice(self.d, None), self.is_classes)

@@ -117,6 +117,17 @@ class SufficientStatistics:
     second: torch.Tensor
     log_likelihood: float
 
+    def merged(self, other: SufficientStatistics) -> SufficientStatistics:
+        """The statistics of the rows of both, under the same mixture."""
+        n_rows = [float(sums.weight.sum()) for sums in (self, other)]
+        total = n_rows[0] * self.log_likelihood + n_rows[1] * other.log_likelihood
+        return SufficientStatistics(
+            self.weight + other.weight,
+            self.first + other.first,
+            self.second + other.second,
+            total / max(sum(n_rows), 1e-300),
+        )
+
 
 class EMRows:
     """Incomplete rows prepared for EM: sorted so that rows with equal masks are adjacent.

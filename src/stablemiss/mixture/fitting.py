@@ -99,6 +99,21 @@ class MixtureFit:
                     self._best, _ = self._step(all_rows, self._best)
         return self.mixture
 
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of the fitted mixture."""
+        return self._best
+
+    def update(self, sums: SufficientStatistics) -> None:
+        """Take an EM step, given the sufficient statistics of any rows under the current parameters.
+
+        Parameters
+        ----------
+        sums : SufficientStatistics
+            From `expect`; those of several batches are added with `merged`.
+        """
+        self._best = maximise(sums, self._best, self.n_targets, self.ridge)
+
     def _step(self, rows: EMRows, parameters: Parameters) -> tuple[Parameters, float]:
         """The parameters after one EM step, and the mean log-likelihood before it."""
         sums = self._expect(rows, parameters)

@@ -318,11 +318,11 @@ class PartialCNN(SharedCNN):
             layer, padding = self.g.layers[number], self.g.kernel // 2
             observed = interpolate(observed, scale_factor=2) if layer.enlarges else observed
             n_seen = conv2d(observed, window, None, layer.stride, padding)
-            n_all = conv2d(torch.ones_like(observed), window, None, layer.stride, padding)
             if skip is not None:
-                n_seen, n_all = crop(n_seen, skip), crop(n_all, skip)
+                n_seen = crop(n_seen, skip)
             is_seen = (n_seen > 0).to(observed)
-            gain = n_all / n_seen.clamp_min(1e-6) * is_seen
+            # AUTHORS' CODE: pixels beyond the border count as missing.
+            gain = self.g.kernel**2 / n_seen.clamp_min(1e-6) * is_seen
             # g scales the bias of a convolution together with it; this takes the scale back.
             modulation.append((gain, (is_seen - gain) * biases[number]))
             return is_seen if skip is None else torch.maximum(is_seen, skip)

@@ -73,6 +73,9 @@ def predict_in_chunks(
     elements_per_row : int
         Number of elements of the largest tensor for a single row.
     """
+    if torch.compiler.is_exporting():
+        # The number of chunks would fix the number of rows of an exported network.
+        return predict(values, mask)
     size = max(1, MAX_ELEMENTS // elements_per_row)
     chunks = zip(values.split(size), mask.split(size), strict=True)
     return torch.cat([predict(*chunk) for chunk in chunks])

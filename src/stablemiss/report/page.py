@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.patterns import draw_patterns
@@ -12,6 +13,7 @@ from stablemiss.pages import make_environment
 from stablemiss.report import text
 from stablemiss.report.changes import CHANGES, measure_changes
 from stablemiss.report.claims import RULES
+from stablemiss.report.dead_column import sections
 from stablemiss.report.long_training import LongTraining
 from stablemiss.report.pictures import array_pictures
 from stablemiss.report.plots import gap_limits, gap_plot, mask_plot
@@ -19,6 +21,9 @@ from stablemiss.report.rules import RULES_OF_COMPARISON
 from stablemiss.report.summary import Summary, summarise
 from stablemiss.report.verdict import verdict
 from stablemiss.results import Record
+
+if TYPE_CHECKING:
+    from stablemiss.experiments.dead_column import DeadColumn
 
 
 def render_page(
@@ -28,6 +33,7 @@ def render_page(
     *,
     as_published: Iterable[Record] = (),
     first_run: Iterable[Record] = (),
+    story: DeadColumn | None = None,
 ) -> str:
     """A page with the verdict, claims, every table beside the paper's numbers, figures, times and settings.
 
@@ -43,6 +49,8 @@ def render_page(
         Records of the budget "as_published", shown beside those of `budget`.
     first_run : iterable of Record, default=()
         Records of the first run; the page shows what changed since.
+    story : DeadColumn, default=None
+        First part of the demo, shown before its table.
     """
     environment = make_environment("stablemiss.report")
     environment.filters.update(
@@ -56,13 +64,15 @@ def render_page(
         range=text.range_text,
     )
     records = list(records)
+    downloaded = [*(story.records.values() if story else ()), *records]
     summary = summarise(records, budget, [demo] if demo else TABLES.values(), as_published)
     plotted = [comparison for comparison in summary.comparisons if demo or comparison.table.is_figure]
-    jsonl = "".join(record.to_json() + "\n" for record in records) if demo else ""
+    jsonl = "".join(record.to_json() + "\n" for record in downloaded) if demo else ""
     return environment.get_template("page.html.j2").render(
         summary=summary,
         budget=budget,
         demo=demo,
+        story=sections(story) if story else None,
         verdict="" if demo else verdict(summary),
         rules=RULES,
         comparison_rules=RULES_OF_COMPARISON if budget.name == "standard" else {},

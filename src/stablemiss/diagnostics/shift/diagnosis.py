@@ -14,7 +14,7 @@ from stablemiss.diagnostics.shift.forecast import Forecast, ForecastError, forec
 from stablemiss.diagnostics.shift.tables import TwoTables
 from stablemiss.estimators.frames import empty_frame, make_frame
 from stablemiss.pages import PageResult, to_plain
-from stablemiss.seeding import to_rng
+from stablemiss.seeding import one_of, to_rng
 from stablemiss.text import count, show_number
 
 # Findings of a kind that the text for a terminal lists.
@@ -35,6 +35,7 @@ def diagnose(
     alpha: float = 0.05,
     min_change: float = 0.01,
     random_state: Any = 0,
+    rng: Any = None,
 ) -> Diagnosis:
     """Compare the missing values of two tables, and forecast what the difference costs a model.
 
@@ -63,6 +64,8 @@ def diagnose(
         Raise it for large tables, in which every change is certain.
     random_state : int, Generator or None, default=0
         Draws rows of large tables, folds and permutations.
+    rng : int, Generator or None, default=None
+        Another name of `random_state`, which it replaces if it is given.
 
     Returns
     -------
@@ -87,7 +90,7 @@ def diagnose(
     check_number({"alpha": alpha, "min_change": min_change}, alpha="(0, 1)", min_change="[0, 1)")
     if model is not None and y is None:
         raise ValueError("Pass y, the targets of the rows of reference, so that the error can be forecast.")
-    rng = to_rng(random_state)
+    rng = to_rng(one_of(random_state, rng))
     tables = TwoTables.of(reference, current)
     comparison = compare_tables(tables, alpha, min_change, rng)
     expected, notes = None, _notes(comparison)

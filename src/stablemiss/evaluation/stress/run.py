@@ -30,7 +30,7 @@ from stablemiss.evaluation.stress.settings import make_settings
 from stablemiss.missingness import Mechanism
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.row_losses import Metric, choose_metric, read_target
-from stablemiss.seeding import Rng, draw_seed, to_rng
+from stablemiss.seeding import Rng, draw_seed, one_of, to_rng
 from stablemiss.text import quoted
 
 
@@ -45,6 +45,7 @@ def stress_test(
     max_rows: int = 10_000,
     n_jobs: int | None = None,
     random_state: Any = 0,
+    rng: Any = None,
     progress: Progress | None = None,
 ) -> StressResult:
     """Measure how much accuracy any model loses when values go missing.
@@ -88,6 +89,8 @@ def stress_test(
     random_state : int, Generator or None, default=0
         Draws the masks, folds and test rows. The same seed gives the same result if the models are
         deterministic.
+    rng : int, Generator or None, default=None
+        Another name of `random_state`, which it replaces if it is given.
     progress : Progress, default=None
         Updated while settings are tested.
 
@@ -114,7 +117,7 @@ def stress_test(
     True
     """
     check_integer({"max_rows": max_rows}, max_rows=2)
-    named, rng, progress = name_models(models), to_rng(random_state), progress or NullProgress()
+    named, rng, progress = name_models(models), to_rng(one_of(random_state, rng)), progress or NullProgress()
     metric = choose_metric(named)
     X = X if _has_columns(X) or issparse(X) else to_array(X)
     target = read_target(y, _n_rows(X), metric.is_classification)

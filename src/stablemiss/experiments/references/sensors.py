@@ -253,8 +253,9 @@ class BoostingOnLags(SensorReference):
     Parameters
     ----------
     masked_copies : int, default=0
-        Number of copies of the rows in which readings are hidden at random (see `MaskAugmentation`), in
-        addition to the original ones. Raising it improves accuracy when the missingness changes; time and
+        Number of copies of the rows in addition to the original ones. In half of them all readings of a node
+        are hidden, as in an outage, in the other half single readings at random (see `MaskAugmentation`).
+        Raising it improves accuracy when the missingness changes; time and
         memory grow in proportion.
     max_rows : int, default=400_000
         Number of pairs of window and node to train on, drawn at random from those with an observed target.
@@ -339,10 +340,14 @@ class BoostingOnLags(SensorReference):
         """The rows, followed by copies in which lags are hidden."""
         n_lags = _n_lags(self)
         augmentation = MaskAugmentation.of(np.arange(n_lags))
+        # Readings of the node come before the means of its neighbours: each hidden as a whole.
+        outage = MaskAugmentation.of(np.arange(n_lags) // self.window_shape_[1])
         copies = np.tile(table, (self.masked_copies + 1, 1))
         for start in range(len(table), len(copies), len(table)):
             lags = copies[start : start + len(table), :n_lags]
-            lags[~augmentation.draw(len(table), rng)] = np.nan
+            is_outage = rng.random((len(table), 1)) < 0.5
+            masks = (source.draw(len(table), rng) for source in (outage, augmentation))
+            lags[~np.where(is_outage, *masks)] = np.nan
         return copies
 
     def _params(self, n_rows: int, rng: Rng) -> dict[str, Any]:
