@@ -185,7 +185,7 @@ def test_imposed_outages_hide_inputs_of_held_out_weeks_and_nothing_else(generate
 
 
 def test_districts_are_dark_together_and_sensors_alone(generated):
-    """If one sensor of a district has no reading in a window, in which it has some otherwise, so do others."""
+    """Some sensors have no reading in the same windows exactly if whole districts are dark."""
     problem = IMPOSED.problem()
     none, sensors, districts = (np.isnan(problem.tests.X[test][:, :16]).all(axis=2) for test in OUTAGES)
     assert not none.any()
