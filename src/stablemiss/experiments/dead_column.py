@@ -76,7 +76,7 @@ class DeadColumn:
         return 1 - (score.error / constant.error) ** 2
 
     def stress_plots(self) -> tuple[dict[str, str], str]:
-        """Errors of both models for each mechanism, and the costs of losing columns, as ``<svg>`` elements."""
+        """Errors of both models for each mechanism, and costs of losing columns, as ``<svg>`` elements."""
         models = (LIGHTGBM, ANYMASK)
         curves = {
             mechanism: curve_plot(
