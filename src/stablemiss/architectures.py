@@ -197,7 +197,8 @@ class GraphTemporal(Architecture):
     ----------
     graph : Graph or None, default=None
         Which sensors exchange information, in the order of the rows of a window. None: each sensor is
-        predicted from its own readings and the calendar.
+        predicted from its own readings and the calendar. Weights of its edges are ignored: attention learns
+        how much each neighbour counts.
     channels : int, default=16
         Channels for each time: a multiple of `heads`. More channels are more flexible, slower and overfit
         earlier; the number of parameters of g, 26,000 for eight times by default, grows with

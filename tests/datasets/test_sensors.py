@@ -146,12 +146,12 @@ def test_coordinates_follow_the_order_of_the_sensors_and_other_places_are_ignore
         ({"edges": "from,to\na,b\na,b\n"}, ["'a'", "'b'", "twice", "edges.csv"]),
         ({"edges": "from,to\na,b\nb,a\n"}, ["twice", "directed=True"]),
         ({"edges": "from,to\na\n"}, ["Line 2", "1 entries"]),
-        ({"edges": "from,to,weight\na,b,0\n"}, ["above 0", "edges.csv"]),
-        ({"edges": "from,to,weight\na,b,x\n"}, ["'x'", "edges.csv"]),
+        ({"edges": "from,to,weight\na,b,0\n"}, ["above 0", "edges.csv", "line 2", "'weight'"]),
+        ({"edges": "from,to,weight\n\na,b,1\na,c,x\n"}, ["'x'", "edges.csv", "line 4", "'weight'"]),
         ({"coordinates": "name,lat,lon\na,52,13\n"}, ["'b', 'c'", "coordinates.csv"]),
         ({"coordinates": "name,lat,lon\na,1,1\na,2,2\nb,1,1\nc,1,1\n"}, ["'a'", "2 times"]),
         ({"coordinates": "name,lat,lon\na,1,1\nb,95,2\nc,1,1\n"}, ["latitudes", "95"]),
-        ({"coordinates": "name,lat,lon\na,1,1\nb,,2\nc,1,1\n"}, ["coordinates.csv", "''"]),
+        ({"coordinates": "name,lat,lon\na,1,1\nb,,2\nc,1,1\n"}, ["coordinates.csv", "''", "line 3", "'lat'"]),
     ],
 )
 def test_the_error_for_a_wrong_file_says_what_and_where(tmp_path, files, facts):

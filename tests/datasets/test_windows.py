@@ -260,3 +260,10 @@ def test_deseasonalised_readings_plus_the_usual_ones_are_the_readings():
         np.testing.assert_allclose(relative.history()[:, :, 0] + usual[hours], one.history()[:, :, 0])
     with pytest.raises(ValueError, match="mean must have the shape"):
         windows.deseasonalised(usual[:, :1])
+
+
+def test_windows_that_are_passed_instead_of_their_histories_say_what_to_pass():
+    windows = windows_of(60)
+    for X, y in ((windows, windows.future()), (windows.history(), windows)):
+        with pytest.raises(TypeError, match=r"windows\.history\(\).* as X and windows\.future\(\) as y"):
+            MissingRegressor("ols").fit(X, y)

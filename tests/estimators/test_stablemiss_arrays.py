@@ -143,8 +143,12 @@ def test_methods_that_read_each_cell_as_a_column_accept_images(name):
 def test_methods_for_tables_say_what_to_do_with_images(name):
     X, images = draw(n=20)
     for estimator in (MissingRegressor(name), AnyMaskRegressor(), StableMissRegressor("mlp")):
-        with pytest.raises(ValueError, match=r"tables.*X\.reshape\(len\(X\), -1\).*architecture=CNN\(\)"):
+        with pytest.raises(ValueError, match=r"reads? tables") as error:
             estimator.fit(X, images)
+        is_stablenet = getattr(estimator, "method", None) == "stablenet"
+        advice = "StableNet(architecture=CNN(generate='none'))" if is_stablenet else "architecture=CNN()"
+        for fact in ("X.reshape(len(X), -1)", advice, "GraphTemporal(graph"):
+            assert fact in str(error.value)
     with pytest.raises(ValueError, match="tables"):
         MissingClassifier(name).fit(X, np.arange(20) % 2)
 
@@ -184,6 +188,15 @@ def test_unusual_values_and_missing_cells_cause_the_warnings_of_tables():
         clone(model).set_params(on_out_of_range="raise").fit(X, images).predict(new)
     with pytest.raises(ValueError, match=r"\(n, 8, 8\)"):
         model.predict(X[:, :4])
+
+
+@pytest.mark.parametrize("channels", [None, 2])
+def test_a_single_image_is_refused_with_its_shape_and_what_to_pass(channels):
+    X, images = draw(n=20, channels=channels)
+    model = small(max_epochs=1).fit(X, images)
+    with pytest.raises(ValueError, match=r"got shape \((2, )?8, 8\), a single row\. Pass X\[None\]\.$"):
+        model.predict(X[0])
+    assert model.predict(X[0][None]).shape == images[:1].shape
 
 
 @GENERATE

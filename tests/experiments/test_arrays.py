@@ -1,12 +1,15 @@
 """Tables with images and sensor networks: their runs, rows and comparison."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
 
-from stablemiss.datasets import Graph, SensorWindows
+from stablemiss.datasets import Graph, ImageDataset, SensorData, SensorWindows
+from stablemiss.datasets.times import week_number
 from stablemiss.evaluation import TestSetting
+from stablemiss.experiments import image_problem, sensor_problem
 from stablemiss.experiments.array_comparison import compare_arrays
 from stablemiss.experiments.array_methods import NETWORKS, RIDGE, array_settings
 from stablemiss.experiments.array_tables import ARRAY_TABLES, DISTRICTS_DARK, NO_OUTAGE, SENSORS_DARK
@@ -14,7 +17,13 @@ from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.execute import execute, with_graph
 from stablemiss.experiments.reproduce import Reproduction
 from stablemiss.experiments.runs import Run, plan_array_runs
-from stablemiss.experiments.sensor_problem import sensor_network, shown_outage
+from stablemiss.experiments.sensor_problem import (
+    TEST_WEEK,
+    WEEKS_PER_CYCLE,
+    SensorNetwork,
+    sensor_network,
+    shown_outage,
+)
 from stablemiss.experiments.tables import PAPER_METHODS
 from stablemiss.methods import METHODS
 from stablemiss.report.claims import judge_claims
@@ -32,12 +41,49 @@ OUTAGES = tuple(
 IMPOSED = Run(replace(TINY, window_stride=12), "berlin", NO_OUTAGE, 0.0, 0, "hour_of_week", OUTAGES)
 
 
-def problem_of(run):
-    """The rows of a run; the test is skipped without the data."""
-    try:
-        return run.problem()
-    except FileNotFoundError as error:
-        pytest.skip(str(error))
+@cache
+def draw_roads():
+    """Sixteen sensors of a generated network, of which a tenth of the readings is missing.
+
+    Readings have a daily course, a memory of hours, a disturbance that all sensors share, and noise.
+    """
+    rng = np.random.default_rng(0)
+    times = np.arange("2023-01-01", "2024-04-01", dtype="datetime64[h]")
+    deviation, shocks = np.zeros((len(times), 16)), rng.normal(size=(len(times), 16))
+    shocks += 2 * rng.normal(size=(len(times), 1))
+    for hour in range(1, len(times)):
+        deviation[hour] = 0.9 * deviation[hour - 1] + shocks[hour]
+    values = 40 + 5 * np.sin(np.arange(len(times)) * np.pi / 12)[:, None] + deviation
+    values[rng.random(values.shape) < 0.1] = np.nan
+    places = rng.uniform([52.3, 13.1], [52.6, 13.7], size=(16, 2))
+    names = tuple(f"road {number}" for number in range(16))
+    graph = Graph.nearest(places, k=3, names=names)
+    periods = {"2023": ("2023-01-01", "2024-01-01"), "2024": ("2024-01-01", None)}
+    return SensorNetwork(SensorData(values, times, names, places), graph, periods)
+
+
+@cache
+def draw_images():
+    """Blobs at random places, of 12 × 12 pixels."""
+    rng = np.random.default_rng(0)
+    place = np.stack(np.meshgrid(np.arange(12), np.arange(12), indexing="ij"))
+    centre = rng.uniform(2, 10, size=(400, 2, 1, 1))
+    images = 255 * np.exp(-((place - centre) ** 2).sum(axis=1) / 10)
+    return ImageDataset(images.astype(np.float32), np.zeros(400, dtype=np.int64), 300, "", "", "")
+
+
+@pytest.fixture
+def generated(monkeypatch):
+    """Runs read generated images and sensors, so that tests need no data."""
+    monkeypatch.setattr(sensor_problem, "sensor_network", lambda dataset: draw_roads())
+    monkeypatch.setattr(image_problem, "mnist", draw_images)
+
+
+def with_readings(monkeypatch, change):
+    """From now on runs read other readings: a function of the times and the readings."""
+    network = draw_roads()
+    data = replace(network.data, values=change(network.data.times, network.data.values.copy()))
+    monkeypatch.setattr(sensor_problem, "sensor_network", lambda dataset: network._replace(data=data))
 
 
 def test_every_method_is_run_for_every_column_and_some_are_trained_as_tested():
@@ -70,8 +116,8 @@ def test_all_networks_share_g_and_its_training():
         assert len({network["architecture"].channels for network in networks}) == 1
 
 
-def test_images_of_a_run_do_not_depend_on_its_label_and_higher_levels_hide_more():
-    problem = problem_of(MNIST)
+def test_images_of_a_run_do_not_depend_on_its_label_and_higher_levels_hide_more(generated):
+    problem = MNIST.problem()
     again = replace(MNIST, label="ols").problem()
     np.testing.assert_array_equal(problem.X, again.X)
     few, many = (np.isnan(problem.tests.X[test]) for test in MNIST.tests)
@@ -81,10 +127,16 @@ def test_images_of_a_run_do_not_depend_on_its_label_and_higher_levels_hide_more(
     assert not np.isnan(problem.tests.y).any()
 
 
-def test_windows_are_validated_by_whole_weeks():
+def test_test_images_are_not_training_images(generated):
+    problem = replace(MNIST, budget=replace(TINY, n_images=300, n_test_images=100)).problem()
+    train, test = ({image.tobytes() for image in one} for one in (problem.y, problem.tests.y.astype(float)))
+    assert (len(train), len(test)) == (300, 100)
+    assert train.isdisjoint(test)
+
+
+def test_windows_are_validated_by_whole_weeks(generated):
     run = replace(NATURAL, budget=replace(TINY, window_stride=24))
-    problem_of(run)
-    data = sensor_network("berlin").data
+    data = draw_roads().data
     windows = SensorWindows.of(data.values, data.times, 8, 8).between("2023-01-01", "2024-01-01")
     train = windows.with_target()[::24]
     is_validation = run.problem().is_validation
@@ -92,8 +144,32 @@ def test_windows_are_validated_by_whole_weeks():
     assert 0.05 < is_validation.mean() < 0.2
 
 
-def test_imposed_outages_hide_inputs_of_held_out_weeks_and_nothing_else():
-    problem = problem_of(IMPOSED)
+def move_period(times, values):
+    """Other readings in the year of the test."""
+    values[times >= np.datetime64("2024-01-01")] += 100
+    return values
+
+
+def move_test_weeks(times, values):
+    """Other readings in the held-out weeks."""
+    values[week_number(times) % WEEKS_PER_CYCLE == TEST_WEEK] += 100
+    return values
+
+
+@pytest.mark.parametrize(("run", "change"), [(NATURAL, move_period), (IMPOSED, move_test_weeks)])
+def test_readings_of_the_test_have_no_influence_on_training(generated, monkeypatch, run, change):
+    """Neither as rows nor by the means by hour of the week."""
+    before = run.problem()
+    with_readings(monkeypatch, change)
+    after = run.problem()
+    np.testing.assert_array_equal(before.X, after.X)
+    np.testing.assert_array_equal(before.y, after.y)
+    # Every reading of the test is one of those that moved.
+    np.testing.assert_allclose(after.tests.y, before.tests.y + 100)
+
+
+def test_imposed_outages_hide_inputs_of_held_out_weeks_and_nothing_else(generated):
+    problem = IMPOSED.problem()
     none, sensors, districts = (problem.tests.X[test] for test in OUTAGES)
     assert np.isfinite(problem.tests.y).mean() > 0.4
     natural = np.isnan(none).mean()
@@ -101,14 +177,27 @@ def test_imposed_outages_hide_inputs_of_held_out_weeks_and_nothing_else():
         assert np.isnan(dark).mean() > natural + 0.1
         # What is still there has the same value.
         np.testing.assert_array_equal(dark[~np.isnan(dark)], none[~np.isnan(dark)])
-    retrained = problem_of(replace(IMPOSED, mechanism=SENSORS_DARK, level=0.3))
+        # The calendar is never missing.
+        assert not np.isnan(dark[:, 16:]).any()
+    retrained = replace(IMPOSED, mechanism=SENSORS_DARK, level=0.3).problem()
     assert np.isnan(retrained.X).mean() > np.isnan(problem.X).mean() + 0.1
     np.testing.assert_array_equal(np.isnan(retrained.y), np.isnan(problem.y))
 
 
-@pytest.mark.parametrize("run", [MNIST, NATURAL, IMPOSED], ids=lambda run: f"{run.dataset} {run.mechanism}")
-def test_a_run_gives_a_record_that_marks_it_as_done(run):
-    problem_of(run)
+def test_districts_are_dark_together_and_sensors_alone(generated):
+    """Some sensors have no reading in the same windows exactly if whole districts are dark."""
+    problem = IMPOSED.problem()
+    none, sensors, districts = (np.isnan(problem.tests.X[test][:, :16]).all(axis=2) for test in OUTAGES)
+    assert not none.any()
+    for is_dark, is_together in ((sensors, False), (districts, True)):
+        same = (is_dark[:, :, None] == is_dark[:, None, :]).mean(axis=0) - np.eye(16)
+        assert (same.max() == 1) == is_together
+
+
+RUNS = pytest.mark.parametrize("run", [MNIST, NATURAL, IMPOSED], ids=["images", "periods", "outages"])
+
+
+def check_record(run):
     record = execute(run)
     assert record.failure is None
     assert run.is_done_by(record)
@@ -119,17 +208,34 @@ def test_a_run_gives_a_record_that_marks_it_as_done(run):
     assert not any(score.extra for score in execute(replace(run, instance=1)).scores)
 
 
+@RUNS
+def test_a_run_gives_a_record_that_marks_it_as_done(run, generated):
+    check_record(run)
+
+
+@pytest.mark.slow
+@RUNS
+def test_a_run_on_real_data_gives_a_record_that_marks_it_as_done(run):
+    try:
+        run.problem()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    check_record(run)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["stablemiss", "stablenet", "mask_input_augmented", "combined"])
-@pytest.mark.parametrize("run", [MNIST, NATURAL], ids=lambda run: run.dataset)
-def test_networks_can_be_run(run, label):
-    problem_of(run)
+@pytest.mark.parametrize("run", [MNIST, NATURAL], ids=["images", "sensors"])
+def test_networks_can_be_run(run, label, generated):
+    """Two epochs with a few hundred rows are enough to be better than the mean."""
     if label == "combined":
         label = {"mnist": "gaussian_and_local", "berlin": "local_and_ridge"}[run.dataset]
+    run = replace(run, budget=replace(TINY, n_images=300, n_test_images=100, window_stride=20))
     record = execute(replace(run, label=label))
     assert record.failure is None
     constant = execute(run)
-    assert record.scores[0].error < 2 * constant.scores[0].error
+    for score, mean in zip(record.scores, constant.scores, strict=True):
+        assert score.error < 0.95 * mean.error
 
 
 def records_of(errors):
@@ -216,6 +322,19 @@ def test_own_speeds_in_a_folder_can_be_run_as_table_5(tmp_path, monkeypatch):
     lines = {line.label: line for line in comparison.lines}
     assert lines["ridge_on_lags"].cells[0].rmse == record.scores[0].error
     assert lines["stablemiss"].published == (11.84,)
+    # Without edges, sensors are connected with the nearest ones.
+    (folder / "edges.csv").unlink()
+    sensor_network.cache_clear()
+    assert run.problem().graph is None
+    (folder / "coordinates.csv").write_text("name,lat,lon\na,30.6,104.0\nb,30.6,104.1\nc,30.7,104.0\n")
+    sensor_network.cache_clear()
+    assert run.problem().graph == Graph.nearest([(30.6, 104.0), (30.6, 104.1), (30.7, 104.0)], 2, "abc")
+    # Half hours would be read as hours.
+    half_hours = np.arange("2018-06-01", "2018-07-01T12", np.timedelta64(30, "m"), dtype="datetime64[m]")
+    np.savez(folder / "readings.npz", values=values[: len(half_hours)], times=half_hours, names=list("abc"))
+    sensor_network.cache_clear()
+    with pytest.raises(ValueError, match=r"time step of one hour.*got a step of 0:30:00"):
+        run.problem()
     sensor_network.cache_clear()
 
 

@@ -1,5 +1,7 @@
 """Reference models for images and sensor networks, compared with direct computations on small data."""
 
+import pickle
+
 import lightgbm
 import numpy as np
 import pytest
@@ -539,3 +541,18 @@ def test_network_and_ridge_predict_their_mean(windows):
     np.testing.assert_allclose(2 * both.predict(history) - ridge, both.network_.predict(history), atol=1e-8)
     assert both.network is network
     assert not hasattr(network, "predictor_")
+
+
+def test_combined_models_say_which_shapes_they_read(windows):
+    images = np.zeros((10, 3, 6, 6))
+    with pytest.raises(ValueError, match=r"^GaussianAndNetwork reads images of one channel.*\(10, 3, 6, 6\)"):
+        GaussianAndNetwork().fit(images, images)
+    with pytest.raises(ValueError, match=r"^NetworkAndRidge reads windows.*\(10, 3, 6, 6\)"):
+        NetworkAndRidge().fit(images, images)
+
+
+def test_combined_models_can_be_kept_by_pickle(windows):
+    history, future = windows
+    network = small_network(GraphTemporal(channels=4, heads=2, generate="local"))
+    both = NetworkAndRidge(network).fit(history, future)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(both)).predict(history), both.predict(history))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, interpolate
 
-from stablemiss.networks import GeneratedCNN, ModulatedCNN
+from stablemiss.networks import GeneratedCNN, ModulatedCNN, PartialCNN, SharedCNN
 from stablemiss.networks.cnn_g import ConvolutionalG
 
 SMALL = {"channels": (3, 4, 5)}
@@ -147,3 +147,75 @@ def test_shared_parameters_are_a_vector_which_weight_decay_does_not_shrink():
 def test_larger_images_are_predicted_in_smaller_chunks(make):
     sizes = [make((1, side, side)).rows_at_once for side in (8, 64, 4096)]
     assert sizes[0] > sizes[1] > sizes[2] == 1
+
+
+# Pixels near the border, whose windows or those of the pixels that they depend on reach beyond the image.
+BORDER = 14
+
+
+def partial_convolution(image, observed, weight, bias, stride=1):
+    """Output and mask of a partial convolution, pixel by pixel, of an image (c, h, w) and a mask (h, w).
+
+    Windows are cut off at the border, where the result is not compared.
+    """
+    height, width = (-(-size // stride) for size in observed.shape)
+    output, is_seen = torch.zeros(len(bias), height, width).double(), torch.zeros(height, width).double()
+    reach = weight.shape[-1] // 2
+    for i in range(height):
+        for j in range(width):
+            top, left = max(0, stride * i - reach), max(0, stride * j - reach)
+            window = slice(top, stride * i + reach + 1), slice(left, stride * j + reach + 1)
+            seen = observed[window]
+            if seen.sum() > 0:
+                part = weight[:, :, : seen.shape[0], : seen.shape[1]] * (image[:, *window] * (seen > 0))
+                output[:, i, j] = part.sum(dim=(1, 2, 3)) * seen.numel() / seen.sum() + bias
+                is_seen[i, j] = 1.0
+    return output, is_seen
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_partial_convolutions_equal_loops_over_pixels_away_from_the_border(channels):
+    """Each window is divided by its observed share, and a window without an observed pixel gives zero."""
+    size = 40
+    network = randomise(PartialCNN((channels, size, size), d_out=1, channels=(2, 3, 2)))
+    values = torch.randn(1, channels * size**2).double()
+    mask = (torch.rand(1, channels, size, size) < 0.6).double()
+    mask[..., 13:27, 13:27] = 0.0  # so large that it is a hole at a quarter of the size too
+    parts = network.parameters_of_g.detach().split(network.g.sizes)
+    kernels = []
+    for part, layer in zip(parts, network.g.layers, strict=True):
+        rows = part.unflatten(0, (layer.d_out, -1))
+        kernels.append((rows[:, :-1].unflatten(1, (layer.d_in, 3, 3)), rows[:, -1]))
+
+    image = values.reshape(channels, size, size) * mask[0]
+    # The share of several channels is the mean of theirs.
+    fine, seen_fine = partial_convolution(image, mask[0].mean(dim=0), *kernels[0])
+    fine = fine.relu()
+    middle, seen_middle = partial_convolution(fine, seen_fine, *kernels[1], stride=2)
+    middle = middle.relu()
+    coarse, seen_coarse = partial_convolution(middle, seen_middle, *kernels[2], stride=2)
+    assert 0 < (seen_coarse == 0).sum() < 9
+
+    def enlarged(array):
+        return array.repeat_interleave(2, dim=-2).repeat_interleave(2, dim=-1)
+
+    output, seen = partial_convolution(enlarged(coarse.relu()), enlarged(seen_coarse), *kernels[3])
+    middle, seen_middle = (output + middle).relu(), torch.maximum(seen, seen_middle)
+    output, seen = partial_convolution(enlarged(middle), enlarged(seen_middle), *kernels[4])
+    fine, seen_fine = (output + fine).relu(), torch.maximum(seen, seen_fine)
+    output, _ = partial_convolution(fine, seen_fine, *kernels[5])
+    inside = slice(BORDER, -BORDER)
+    found = network(values, mask.flatten(1)).reshape(size, size)
+    torch.testing.assert_close(found[inside, inside], output[0, inside, inside], rtol=1e-9, atol=1e-9)
+
+
+def test_partial_convolutions_of_complete_images_are_plain_ones_away_from_the_border():
+    shape = (2, 40, 40)
+    partial = randomise(PartialCNN(shape, d_out=1, channels=(2, 3, 2)))
+    plain = SharedCNN(shape, d_out=1, channels=(2, 3, 2)).double()
+    plain.load_state_dict(partial.state_dict())
+    values, mask = draw(shape, n=3)
+    found, expected = (network(values, torch.ones_like(mask)) for network in (partial, plain))
+    inside = (slice(None), slice(BORDER, -BORDER), slice(BORDER, -BORDER))
+    torch.testing.assert_close(found.reshape(3, 40, 40)[inside], expected.reshape(3, 40, 40)[inside])
+    assert (partial(values, mask) - plain(values, mask)).abs().max() > 1e-3

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from stablemiss.experiments.array_tables import ARRAY_DATASETS
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.tables import TABLES
 from stablemiss.report.summary import distinct_columns, summarise
@@ -47,9 +48,11 @@ def test_settings_times_and_configurations_are_those_of_the_records(stored):
 def test_slow_fits_are_listed_by_method(complete):
     """At a budget that names tables as well."""
     slow = [replace(one, fit_seconds=1000.0) if one.label == "ols" else one for one in complete]
-    n_slow = sum(one.label == "ols" for one in complete)
+    tables = [one for one in complete if one.dataset not in ARRAY_DATASETS]
+    n_slow = sum(one.label == "ols" for one in tables)
     settings = dict(summarise(slow, STANDARD).settings)
-    assert settings["Fits that took longer than 240 s"] == f"{n_slow} of {len(complete)} (OLS)"
+    assert settings["Fits that took longer than 240 s"] == f"{n_slow} of {len(tables)} (OLS)"
+    assert settings["Fits to images and sensors that took longer than 25 minutes"] == "none"
 
 
 def test_the_number_of_instances_is_written_as_a_range_if_columns_differ(two_instances):
@@ -65,3 +68,19 @@ def test_tables_that_were_not_run_and_missing_results_are_named(stored, complete
     assert settings["Not run"].endswith("Figure 3, Table 4, Table 5")
     assert settings["Results missing in"].startswith("Table 1 (33 of 51 cells)")
     assert "Results missing in" not in dict(summarise(complete, STANDARD).settings)
+
+
+def test_times_of_images_and_sensors_are_those_of_their_own_kind_and_limit(stored):
+    """A fit of ten minutes is slow at "quick" for a table, but not for images."""
+    images, sensors = (
+        replace(stored[0], dataset=dataset, label="ols", fit_seconds=seconds)
+        for dataset, seconds in (("mnist", 600.0), ("berlin", 1600.0))
+    )
+    summary = summarise([*stored, images, sensors], QUICK)
+    times = {(one.label, one.data): (one.n, one.max_fit) for one in summary.timings}
+    assert times["ols", "tables"] == (1, 1.5)
+    assert times["ols", "images"] == (1, 600.0)
+    assert times["ols", "sensors"] == (1, 1600.0)
+    settings = dict(summary.settings)
+    assert settings["Fits that took longer than 10 s"] == "none"
+    assert settings["Fits to images and sensors that took longer than 25 minutes"] == "1 of 2 (OLS)"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from stablemiss.experiments.array_tables import ARRAY_TABLES
 from stablemiss.experiments.budgets import BUDGETS, LABELS
 from stablemiss.experiments.comparison import compare
 from stablemiss.experiments.tables import TABLES
@@ -38,9 +39,9 @@ def test_numbers_have_no_negative_zero_and_enough_decimals():
 
 
 def test_every_label_of_a_table_has_a_name_of_its_own_and_a_description():
-    labels = {label for table in TABLES.values() for label in table.methods}
+    labels = {label for table in (*TABLES.values(), *ARRAY_TABLES.values()) for label in table.methods}
     assert labels <= DESCRIPTIONS.keys()
-    titles = [title_of(label) for label in LABELS]
+    titles = [title_of(label) for label in labels | LABELS.keys()]
     assert len(set(titles)) == len(titles)
     # Names are listed in sentences.
     assert not any("," in title for title in titles)

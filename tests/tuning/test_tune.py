@@ -408,3 +408,10 @@ def test_invalid_arguments_raise(table):
         tune(ols, X[:2], y[:2], space=RIDGE)
     with pytest.raises(FileNotFoundError, match="does not exist"):
         tune(ols, X, y, space=RIDGE, study="no/study.journal")
+
+
+def test_arrays_are_refused_with_what_to_use():
+    images = np.zeros((10, 4, 4))
+    for X in (images, images.reshape(10, -1)):
+        with pytest.raises(ValueError, match=r"^tune reads tables.*GridSearchCV.*default score"):
+            tune(MissingRegressor("stablemiss"), X, images)

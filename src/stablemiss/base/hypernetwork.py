@@ -110,7 +110,8 @@ class HypernetworkMethod(Method):
     # DEVIATION: at most 1024 units in φ and 512 in g, because φ overfits with more; 0 hidden layers and 32
     # units of φ are included, because small tables need smaller networks.
     space: ClassVar[Space] = {
-        # Of tables. Architectures for arrays are searched as Choice(CNN(kernel=3), CNN(kernel=5)).
+        # Of tables, which alone `tune` reads. Architectures for arrays are searched by GridSearchCV, with its
+        # default score.
         "architecture": Choice("linear", "mlp"),
         "hidden": Choice(32, 64, 128, 256, 512, 1024),
         "layers": Choice(0, 1, 2, 3),

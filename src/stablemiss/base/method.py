@@ -17,8 +17,9 @@ from stablemiss.tasks import Task
 
 # Arrays are given to a method that only reads tables.
 ARRAY_ADVICE = (
-    "Reshape X, and y if it is an array, to one column per cell, X.reshape(len(X), -1); or, for images, use "
-    "StableMissRegressor(architecture=CNN()) with CNN from stablemiss.architectures."
+    "Reshape X, and y if it is an array, to one column per cell, X.reshape(len(X), -1); or use "
+    "StableMissRegressor(architecture=CNN()) for images, or architecture=GraphTemporal(graph) for windows of "
+    "a sensor network, both from stablemiss.architectures."
 )
 
 
@@ -89,6 +90,8 @@ class Method(BaseEstimator, ABC):
     # Whether rows and targets may be arrays, of which each cell is then a column. Such a method ignores the
     # target cells that `MaskedData.target_mask` marks as not observed.
     reads_arrays: ClassVar[bool] = False
+    # What to do with arrays if it reads tables.
+    array_advice: ClassVar[str] = ARRAY_ADVICE
     # Search space for tuning; empty by default.
     space: ClassVar[Space] = {}
     # Hyper-parameters of a small model that is fitted quickly, for first experiments and for tests.
@@ -118,7 +121,7 @@ class Method(BaseEstimator, ABC):
         """
         if not self.reads_arrays and (len(shape) > 1 or len(output_shape) > 1):
             raise ValueError(
-                f"{type(self).__name__} reads tables, but one row of X has shape {shape}. {ARRAY_ADVICE}"
+                f"{type(self).__name__} reads tables, but one row of X has shape {shape}. {self.array_advice}"
             )
 
     @abstractmethod

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -196,8 +196,11 @@ def _to_values(table: Any, missing_value: float | None, n_names: int, file: Path
     return values
 
 
-def _read_csv(file: Path) -> Iterator[list[str]]:
-    """The lines of a CSV file, separated by the most frequent separator in its first line."""
+def _read_csv(file: Path) -> Iterator[tuple[int, list[str]]]:
+    """Number and entries of each line of a CSV file, separated by the most frequent separator in the first.
+
+    Lines are counted from 1; empty ones are left out.
+    """
     content = file.read_bytes()
     try:
         if file.suffix == ".gz":
@@ -215,12 +218,12 @@ def _read_csv(file: Path) -> Iterator[list[str]]:
                 "line needs one entry per column, which may be empty."
             )
         if line:
-            yield [entry.strip() for entry in line]
+            yield number, [entry.strip() for entry in line]
 
 
 def _read_readings_csv(file: Path) -> tuple[Floats, Any, list[str]]:
     lines = _read_csv(file)
-    header = next(lines, [])
+    _, header = next(lines, (1, []))
     if len(header) < 2 or header[0].lower() != TIME:
         raise ValueError(
             f"The first column of {file} must be called {TIME!r}, and the others by the names of the "
@@ -228,7 +231,7 @@ def _read_readings_csv(file: Path) -> tuple[Floats, Any, list[str]]:
         )
     times, rows = [], []
     # Line by line, because text takes many times the memory of numbers.
-    for time, *entries in lines:
+    for _, (time, *entries) in lines:
         try:
             numbers = [np.nan if entry.lower() in MISSING_ENTRIES else float(entry) for entry in entries]
         except ValueError as error:
@@ -308,53 +311,66 @@ def read_npz(file: Path, names: tuple[str, ...]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _columns(file: Path, *names: str) -> tuple[list[str], list[list[str]]]:
+class _Line(NamedTuple):
+    """One line of a CSV file with a header, counted from 1; entries by the names of their columns."""
+
+    file: Path
+    line_number: int
+    entries: dict[str, str]
+
+    def number(self, column: str, above: float = -np.inf) -> float:
+        """The finite number in a column; raises ValueError, which says where it is, if there is none."""
+        entry = self.entries[column]
+        try:
+            found = float(entry)
+        except ValueError:
+            found = np.nan
+        if not (np.isfinite(found) and found > above):
+            bound = "" if above == -np.inf else f" above {above:g}"
+            raise ValueError(
+                f"{self.file} must have a finite number{bound} in the column {column!r} of line "
+                f"{self.line_number}; got {shown(entry)}."
+            )
+        return found
+
+
+def _columns(file: Path, *names: str) -> tuple[list[str], list[_Line]]:
     """Column names and lines of a CSV file that must have the given columns."""
     lines = list(_read_csv(file))
-    header = [name.lower() for name in lines.pop(0)] if lines else []
+    header = [name.lower() for name in lines.pop(0)[1]] if lines else []
     absent = [name for name in names if name not in header]
     if absent or len(set(header)) < len(header):
         raise ValueError(
             f"{file} must have the columns {quoted(names)}, each once; got the columns {shown(header)}."
         )
-    return header, lines
+    return header, [_Line(file, number, dict(zip(header, line, strict=True))) for number, line in lines]
 
 
 def _read_edges(file: Path, names: tuple[str, ...], directed: bool) -> Graph:
     header, lines = _columns(file, "from", "to")
-    pairs = [(line[header.index("from")], line[header.index("to")]) for line in lines]
+    pairs = [(line.entries["from"], line.entries["to"]) for line in lines]
     unknown = sorted({name for pair in pairs for name in pair} - set(names))
     if unknown:
         raise ValueError(
             f"{file} contains {quoted(unknown)}, which {'is' if len(unknown) == 1 else 'are'} not among the "
             f"{len(names)} sensors. Correct the names, or remove these edges."
         )
+    weight = [line.number("weight", above=0) for line in lines] if "weight" in header else None
     try:
-        weight = [_number(line[header.index("weight")]) for line in lines] if "weight" in header else None
         return Graph.from_edges(names, pairs, weight, directed=directed)
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
 
 
 def _read_coordinates(file: Path, names: tuple[str, ...]) -> Floats:
-    header, lines = _columns(file, "name", "lat", "lon")
-    listed = [line[header.index("name")] for line in lines]
+    _, lines = _columns(file, "name", "lat", "lon")
+    listed = [line.entries["name"] for line in lines]
     absent = sorted(set(names) - set(listed))
     if absent:
         raise ValueError(f"{file} must contain all {len(names)} sensors, but {quoted(absent)} are not in it.")
+    places = {line.entries["name"]: (line.number("lat"), line.number("lon")) for line in lines}
     try:
         to_names(listed, "The names")
-        places = {
-            name: (_number(line[header.index("lat")]), _number(line[header.index("lon")]))
-            for name, line in zip(listed, lines, strict=True)
-        }
         return check_coordinates([places[name] for name in names])
     except ValueError as error:
         raise ValueError(f"{file}: {error}") from error
-
-
-def _number(entry: str) -> float:
-    number = float(entry)
-    if not np.isfinite(number):
-        raise ValueError(f"{entry!r} is not a finite number.")
-    return number

@@ -119,6 +119,13 @@ class SensorWindows:
         lengths = f"{self.n_past} + {self.n_future} times"
         return f"SensorWindows({len(self)} windows of {lengths}, {self.n_nodes} nodes, {first} to {last})"
 
+    def __array__(self, *args: Any, **kwargs: Any) -> NDArray:
+        """Raise TypeError: windows hold two arrays. Without this, numpy would take them for nested lists."""
+        raise TypeError(
+            "SensorWindows are not an array. Pass windows.history(), or windows.history(calendar=True), as X "
+            "and windows.future() as y."
+        )
+
     @property
     def n_nodes(self) -> int:
         return self.values.shape[1]

@@ -235,8 +235,11 @@ class ArrayEncoder:
         expected = (
             f"X must have shape (n, {', '.join(map(str, self.shape))}), as in the fit of {estimator_name}"
         )
+        if getattr(X, "shape", None) == self.shape:
+            raise ValueError(f"{expected}; got shape {self.shape}, a single row. Pass X[None].")
         if not is_array(X):
-            raise ValueError(f"{expected}; got {shown(X)}. Pass an array, with NaN for missing cells.")
+            got = f"shape {X.shape}" if isinstance(X, np.ndarray) else shown(X)
+            raise ValueError(f"{expected}; got {got}. Pass an array, with NaN for missing cells.")
         table = read_array(X)
         if table.shape != self.shape:
             raise ValueError(

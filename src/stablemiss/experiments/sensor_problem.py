@@ -12,7 +12,7 @@ from scipy.cluster.vq import kmeans2
 from stablemiss.data import Bools, Floats
 from stablemiss.datasets import Graph, SensorData, SensorWindows, load_berlin_traffic, load_sensor_folder
 from stablemiss.datasets.source import data_folder
-from stablemiss.datasets.times import hour_of_week, week_number
+from stablemiss.datasets.times import hour_of_week, time_step, week_number
 from stablemiss.evaluation import TestSets, TestSetting
 from stablemiss.experiments.array_tables import BERLIN, DIDI, NO_OUTAGE, OUTAGE_LEVEL, OUTAGES, SENSORS_DARK
 from stablemiss.experiments.problem import Problem
@@ -59,14 +59,13 @@ def sensor_network(dataset: str) -> SensorNetwork:
 
 def _berlin() -> SensorNetwork:
     data = load_berlin_traffic()
-    graph = Graph.nearest(np.asarray(data.coordinates), k=N_NEIGHBOURS, names=data.names)
     periods: dict[str, Period] = {
         "2023": ("2023-01-01", "2024-01-01"),
         "2024": ("2024-01-01", None),
         "Mar–Apr 2023": ("2023-03-01", "2023-05-01"),
         "Jan–Feb 2024": ("2024-01-01", "2024-03-01"),
     }
-    return SensorNetwork(data, graph, periods)
+    return SensorNetwork(data, _graph(data), periods)
 
 
 def _didi() -> SensorNetwork:
@@ -78,6 +77,13 @@ def _didi() -> SensorNetwork:
             "load_sensor_folder."
         )
     data = load_sensor_folder(folder)
+    step = time_step(data.times)
+    if step != np.timedelta64(1, "h"):
+        raise ValueError(
+            f"The readings in {folder} must have a time step of one hour, because table 5 predicts "
+            f"{N_FUTURE} hours from {N_PAST}; got a step of {step.astype('timedelta64[s]').item()}. Average "
+            "them by hour."
+        )
     # Of the middle, because clocks of other zones may have begun a year earlier.
     year = int(str(data.times[len(data.times) // 2])[:4])
     # PAPER: January to June for training, July to December for testing.
@@ -85,7 +91,15 @@ def _didi() -> SensorNetwork:
         "Jan–Jun": (f"{year}-01-01", f"{year}-07-01"),
         "Jul–Dec": (f"{year}-07-01", f"{year + 1}-01-01"),
     }
-    return SensorNetwork(data, data.graph, halves)
+    return SensorNetwork(data, _graph(data), halves)
+
+
+def _graph(data: SensorData) -> Graph | None:
+    """The listed edges, else the nearest neighbours; None if there are no coordinates either."""
+    if data.graph is not None or data.coordinates is None:
+        return data.graph
+    k = min(N_NEIGHBOURS, max(1, len(data.names) - 1))
+    return Graph.nearest(data.coordinates, k=k, names=data.names)
 
 
 def sensor_settings(budget: Budget) -> dict[str, Any]:

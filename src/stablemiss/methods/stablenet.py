@@ -216,6 +216,11 @@ class StableNet(Method):
 
     name: ClassVar[str] = "stablenet"
     predictor_class: ClassVar[type[Predictor]] = StableNetPredictor
+    array_advice: ClassVar[str] = (
+        "Use StableNet(architecture=CNN(generate='none')) for images, or GraphTemporal(graph, "
+        "generate='none') for windows of a sensor network, both from stablemiss.architectures; or reshape X, "
+        "and y if it is an array, to one column per cell, X.reshape(len(X), -1)."
+    )
     space: ClassVar[Space] = {
         "hidden": Choice((), (128,), (512,), (128, 128), (512, 512), (128, 128, 128)),
         "lambda_p": Choice(None, 0.1, 0.5, 2.0, 5.0, 10.0, 30.0, 70.0, 300.0),

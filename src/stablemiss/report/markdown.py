@@ -92,7 +92,10 @@ def split_page(path: str | Path, name: str) -> tuple[str, str, str]:
 
 def rules_markdown() -> str:
     """The rules of the comparison."""
-    return markdown_table(["", "rule"], [[name, _escape(rule)] for name, rule in RULES_OF_COMPARISON.items()])
+    return "\n\n".join(
+        markdown_table([group, "rule"], [[name, _escape(rule)] for name, rule in rules.items()])
+        for group, rules in RULES_OF_COMPARISON.items()
+    )
 
 
 def reproduction_markdown(summary: Summary) -> str:
@@ -112,7 +115,8 @@ def reproduction_markdown(summary: Summary) -> str:
             *_head_to_head(summary),
             "## Every table",
             "RMSE minus the reference's RMSE, mean over instances; in brackets as published. \\*: tested as "
-            "trained; †: worse than predicting the mean.",
+            "trained; †: worse than predicting the mean."
+            + (" Tables 4 and 5 show RMSEs instead, without these marks." if summary.arrays else ""),
             *(
                 _array_comparison(one) if isinstance(one, ArrayComparison) else _comparison(one)
                 for one in summary.in_order

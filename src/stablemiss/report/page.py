@@ -94,7 +94,7 @@ def render_page(
 
 def _methods(summary: Summary) -> list[str]:
     """Labels of the methods that the page shows, and of the reference, in the order of their description."""
-    shown = {line.label for comparison in summary.comparisons for line in comparison.lines}
+    shown = {line.label for comparison in summary.in_order for line in comparison.lines}
     shown |= {comparison.table.reference for comparison in summary.comparisons}
     return [label for label in text.DESCRIPTIONS if label in shown]
 

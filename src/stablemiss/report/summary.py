@@ -9,7 +9,7 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 from stablemiss.experiments.array_comparison import ArrayComparison, compare_arrays
-from stablemiss.experiments.array_tables import ARRAY_TABLES
+from stablemiss.experiments.array_tables import ARRAY_DATASETS, ARRAY_TABLES, MNIST
 from stablemiss.experiments.budgets import Budget
 from stablemiss.experiments.comparison import Comparison, compare, mark_best
 from stablemiss.experiments.tables import PAPER_METHODS, TABLES, PaperTable
@@ -19,6 +19,10 @@ from stablemiss.report.long_training import LongTraining, long_trainings
 from stablemiss.report.text import percent, place_of, table_title, title_of
 from stablemiss.report.weights import RowWeights, row_weights
 from stablemiss.results import Record
+
+# Time in which a fit to images or sensor networks should end.
+ARRAY_SECONDS = 25 * 60
+KINDS = ("tables", "images", "sensors")
 
 
 class RelativeGap(NamedTuple):
@@ -40,9 +44,10 @@ class HeadToHead(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """Seconds and megabytes of all fits of a label."""
+    """Seconds and megabytes of all fits of a label to one kind of data."""
 
     label: str
+    data: str  # "tables", "images" or "sensors"
     n: int
     median_fit: float
     max_fit: float
@@ -205,8 +210,6 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
             instances.setdefault(data, set()).add(record.instance)
     minutes = sum(record.seconds or 0.0 for record in records) / 60
     duration = f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
-    slow = [one for one in records if (one.fit_seconds or one.seconds or 0.0) > budget.seconds]
-    slow_methods = ", ".join(sorted({title_of(one.label) for one in slow}))
     yield "Budget", budget.name
     yield (
         "Data",
@@ -219,13 +222,25 @@ def _settings(records: Sequence[Record], budget: Budget) -> Iterable[tuple[str, 
         yield f"Missing levels of {tables}", levels
     yield "Trials of a search before each fit", str(budget.n_trials)
     yield "Fits", f"{len(records):,}; {duration}"
-    n_slow = f"{len(slow)} of {len(records)} ({slow_methods})" if slow else "none"
-    yield f"Fits that took longer than {budget.seconds:,.0f} s", n_slow
+    of_arrays = [one for one in records if one.dataset in ARRAY_DATASETS]
+    of_tables = [one for one in records if one.dataset not in ARRAY_DATASETS]
+    if of_tables:
+        yield f"Fits that took longer than {budget.seconds:,.0f} s", _slow(of_tables, budget.seconds)
+    if of_arrays:
+        name = f"Fits to images and sensors that took longer than {ARRAY_SECONDS // 60} minutes"
+        yield name, _slow(of_arrays, ARRAY_SECONDS)
     yield "Versions", ", ".join(sorted({f"{k} {v}" for one in records for k, v in one.versions.items()}))
     # Several versions, because a run is continued after changes that do not concern its records. Records of
     # methods whose settings changed are computed again.
     yield "Digests of the source code", ", ".join(sorted({one.source or "unknown" for one in records}))
     yield "Last record", max(one.finished for one in records)
+
+
+def _slow(records: Sequence[Record], seconds: float) -> str:
+    """Number of fits that took longer, and their methods."""
+    slow = [one for one in records if (one.fit_seconds or one.seconds or 0.0) > seconds]
+    methods = ", ".join(sorted({title_of(one.label) for one in slow}))
+    return f"{len(slow)} of {len(records)} ({methods})" if slow else "none"
 
 
 def _not_run(
@@ -244,15 +259,24 @@ def _not_run(
 
 
 def _timings(records: Sequence[Record]) -> list[Timing]:
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if record.failure is None:
+            groups.setdefault((record.label, _kind(record)), []).append(record)
     timings = []
-    for label in dict.fromkeys(record.label for record in records):
-        done = [one for one in records if one.label == label and one.failure is None]
-        if done:
-            fits = [one.fit_seconds or 0.0 for one in done]
-            predicting = median(one.predict_seconds or 0.0 for one in done)
-            memory = max(one.peak_memory or 0 for one in done) / 1e6
-            timings.append(Timing(label, len(done), median(fits), max(fits), predicting, memory))
-    return sorted(timings, key=lambda timing: timing.median_fit)
+    for (label, kind), done in groups.items():
+        fits = [one.fit_seconds or 0.0 for one in done]
+        predicting = median(one.predict_seconds or 0.0 for one in done)
+        memory = max(one.peak_memory or 0 for one in done) / 1e6
+        timings.append(Timing(label, kind, len(done), median(fits), max(fits), predicting, memory))
+    return sorted(timings, key=lambda timing: (KINDS.index(timing.data), timing.median_fit))
+
+
+def _kind(record: Record) -> str:
+    """The kind of data of a record, one of `KINDS`."""
+    if record.dataset not in ARRAY_DATASETS:
+        return "tables"
+    return "images" if record.dataset == MNIST else "sensors"
 
 
 def _configurations(records: Sequence[Record]) -> list[tuple[str, str, str]]:

@@ -28,13 +28,13 @@ TITLES = {
     "optimal": "Optimal",
     "stablemiss_local": "StableMiss with local φ",
     "stablemiss_local_augmented": "StableMiss with local φ and mask augmentation",
-    "stablemiss_local_without_graph": "StableMiss with local φ, without the graph",
+    "stablemiss_local_without_graph": "StableMiss with local φ and without the graph",
     "zero_fill": "g without φ",
     "mask_input": "g without φ that reads the mask",
     "mask_input_augmented": "g without φ that reads the mask with mask augmentation",
     "partial_convolution": "partial convolutions",
-    "label_gaussian": "Gaussian of the complete images",
-    "factor_analysis": "factor analysis by EM",
+    "label_gaussian": "Gaussian of the complete images (keeps observed pixels)",
+    "factor_analysis": "factor analysis by EM (keeps observed pixels)",
     "local_and_ridge": "mean of ridge and network with local φ",
     "gaussian_and_local": "Gaussian and network with local φ",
     "hour_of_week": "mean by hour of the week",
@@ -56,9 +56,11 @@ DESCRIPTIONS = {
     "neumiss": "A network whose layers approximate the best linear predictor of each mask.",
     "dwr": "Linear regression with row weights that decorrelate the columns.",
     "srdo": "Linear regression with row weights that make columns look independent.",
-    "stablenet": "A predictor on mean-imputed columns with row weights that decorrelate random features.",
+    "stablenet": "A predictor on mean-imputed columns (tables 4 and 5: g) with row weights that decorrelate "
+    "random features.",
     "stablemiss": "The paper's method: a network that generates the predictor from the mask, "
-    "and row weights from the paper's literal covariances, with γ from its list by the validation loss. "
+    "and row weights from the paper's literal covariances, with γ from its list by the validation loss "
+    "(tables 4 and 5: one γ). "
     "Decorrelates column pairs and mask pairs (intra) and, under MAR, columns from masks (inter).",
     "stablemiss_unweighted": "The same network without row weights.",
     "stablemiss_weighted": "The same network with our form of the row weights: weighted covariances, and γ "
@@ -76,6 +78,35 @@ DESCRIPTIONS = {
     "boosting_masked_copies": "The same, also trained on copies of the rows with more values masked.",
     "anymask": "This project's own method.",
     "anymask_fast": "The same with a smaller budget.",
+    "label_gaussian": "One Gaussian with the mean and covariance of the complete training images; predicts "
+    "missing pixels by their conditional mean and returns observed pixels as they are.",
+    "factor_analysis": "Factor analysis of the incomplete training images, fitted by EM; predicts missing "
+    "pixels by their conditional mean and returns observed pixels as they are.",
+    "gaussian_and_local": "Completes an image by the Gaussian, and corrects it by a network with local φ "
+    "that reads the image and its completion.",
+    "stablemiss_local": "Our form of φ: inputs share the parameters of g, and φ emits a gain and a bias for "
+    "each channel and place from the mask nearby. No row weights.",
+    "stablemiss_local_augmented": "The same, with further pixels or sensors hidden at random in training.",
+    "stablemiss_local_without_graph": "The same without mask augmentation and without the graph: each sensor "
+    "is predicted from its own history.",
+    "zero_fill": "g alone, the network that φ adapts in StableMiss; missing values are zero, the mean, and "
+    "it does not read the mask.",
+    "mask_input": "g alone; the mask is a further input.",
+    "mask_input_augmented": "The same, with further pixels or sensors hidden at random in training.",
+    "partial_convolution": "g alone, with convolutions that are divided by the observed share of their "
+    "windows.",
+    "hour_of_week": "Predicts the mean of each sensor by hour of the week.",
+    "last_value": "Predicts that the last observed difference from that mean lasts.",
+    "decayed_last_value": "The same, multiplied by a factor that depends on how old it is and how far ahead "
+    "it is to predict.",
+    "ridge_on_lags": "Ridge regression on the history of a sensor, the mean of its neighbours and the "
+    "calendar, with the same coefficients for all sensors.",
+    "boosting_on_lags": "Boosted trees on the same, and on the number of the sensor.",
+    "boosting_on_lags_masked": "The same, also trained on copies with more readings hidden.",
+    "boosting_on_lags_pooled": "The same without copies and without the number of the sensor.",
+    "kalman": "A linear state space model of the history of each sensor, fitted by EM.",
+    "local_and_ridge": "The mean of StableMiss with local φ and of ridge regression on the history of a "
+    "sensor.",
     "linear": "The exact predictor of one Gaussian with the population's means and covariances; not ranked.",
     "optimal": "The exact Bayes predictor of the population.",
 }

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
 from stablemiss.data import Floats
-from stablemiss.encoding import read_table
+from stablemiss.encoding import is_array, read_table
 from stablemiss.encoding.table import Table, missing_entries
 from stablemiss.estimators.missing import MethodByNameEstimator
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight, split_rows
@@ -66,6 +66,12 @@ class HoldoutSplit:
         seed: int,
     ) -> Self:
         """Split a table, stratified by class, and apply `test_mechanism` to the validation rows."""
+        if is_array(X) or is_array(y):
+            raise ValueError(
+                "tune reads tables, but rows of X or y are arrays, such as images: search with "
+                "scikit-learn's GridSearchCV and its default score instead, as in "
+                "GridSearchCV(StableMissRegressor(), {'architecture': [CNN(), CNN(kernel=5)]})."
+            )
         table = read_table(X)
         is_classification = is_classifier(estimator)
         target = read_labels(y, table.n_rows) if is_classification else read_numbers(y, table.n_rows)

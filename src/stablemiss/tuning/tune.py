@@ -130,7 +130,8 @@ def tune(
     estimator : MissingRegressor or MissingClassifier
         Estimator whose method is tuned. Hyper-parameters outside the search space keep their values.
     X : array-like or data frame of shape (n, d)
-        Features, as in the estimator's `fit`.
+        Features, as in the estimator's `fit`. Arrays such as images are refused; `GridSearchCV` searches
+        their architectures.
     y : array-like of shape (n,) or (n, d_output)
         Target, as in the estimator's `fit`.
     n_trials : int, default=50

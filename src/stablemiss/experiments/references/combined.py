@@ -22,7 +22,8 @@ class GaussianAndNetwork(ArrayScoreMixin, BaseEstimator):
 
     The Gaussian has the mean and covariance of the complete training images; it gives the best linear
     completion under every mask. A network for images of two channels, the incomplete image and its
-    completion, predicts the difference between the complete image and its completion.
+    completion, predicts the difference between the complete image and its completion. Keep a fitted model
+    with joblib or pickle; it has no `save`.
 
     Parameters
     ----------
@@ -54,12 +55,18 @@ class GaussianAndNetwork(ArrayScoreMixin, BaseEstimator):
         Parameters
         ----------
         X, Y : (n, height, width)
-            Incomplete images, NaN where missing, and the complete ones.
+            Incomplete images of one channel, NaN where missing, and the complete ones.
         **fit_params
             Passed to `fit` of the network.
         """
         network = self.network or StableMissRegressor(CNN(generate="local"))
         images, complete = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
+        if images.ndim != 3 or complete.shape != images.shape:
+            raise ValueError(
+                "GaussianAndNetwork reads images of one channel: X and Y must both have shape "
+                f"(n, height, width); got {images.shape} and {complete.shape}. Fit one model for each "
+                "channel, such as X[:, 0] and Y[:, 0]."
+            )
         self.gaussian_ = LabelGaussian(self.ridge).fit(images, complete)
         completed = self.gaussian_.predict(images)
         self.network_ = clone(network).fit(_channels(images, completed), complete - completed, **fit_params)
@@ -76,7 +83,8 @@ class GaussianAndNetwork(ArrayScoreMixin, BaseEstimator):
 class NetworkAndRidge(ArrayScoreMixin, BaseEstimator):
     """The mean of the predictions of a network for sensors and of ridge regression on each sensor's history.
 
-    Readings should be relative to their means by hour of the week (`SensorWindows.deseasonalised`).
+    Readings should be relative to their means by hour of the week (`SensorWindows.deseasonalised`). Keep a
+    fitted model with joblib or pickle; it has no `save`.
 
     Parameters
     ----------
@@ -116,6 +124,13 @@ class NetworkAndRidge(ArrayScoreMixin, BaseEstimator):
             Passed to `fit` of the network.
         """
         network = self.network or StableMissRegressor(GraphTemporal(generate="local"))
+        shapes = np.shape(X), np.shape(Y)
+        if any(len(shape) != 3 for shape in shapes):
+            raise ValueError(
+                "NetworkAndRidge reads windows of sensors: X must have shape (n, nodes, times) and Y "
+                f"(n, nodes, times to predict); got {shapes[0]} and {shapes[1]}. SensorWindows makes them, "
+                "by history() and future()."
+            )
         self.ridge_ = RidgeOnLags(self.alpha).fit(X, Y)
         self.network_ = clone(network).fit(X, Y, **fit_params)
         return self
