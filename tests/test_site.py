@@ -1,5 +1,6 @@
 """The documentation site builds strictly and offline, and is complete; links and quoted numbers are right."""
 
+import importlib
 import importlib.util
 import json
 import os
@@ -88,6 +89,22 @@ def test_every_public_name_of_the_package_is_in_the_reference(generate):
     assert set(generate.public_names("stablemiss")) == set(stablemiss.__all__)
     assert "CNN" in generate.public_names("stablemiss.architectures")
     assert "Space" not in generate.documented_names("stablemiss.tuning")
+
+
+# Of numpydoc's rules, those that our docstrings do not follow everywhere: an extended summary, an example and
+# a See Also section for each name, a description of each result, capital letters at the start of one.
+NOT_FOLLOWED = {"ES01", "EX01", "PR01", "PR07", "PR08", "RT01", "RT02", "RT03", "SA01", "SS02"}
+
+
+@pytest.mark.slow
+def test_docstrings_of_public_names_pass_the_validation_of_numpydoc(generate):
+    validate = pytest.importorskip("numpydoc.validate", reason="needs stablemiss[docs]").validate
+    for module in generate.MODULES:
+        imported = importlib.import_module(module)
+        for name in generate.documented_names(module):
+            if callable(getattr(imported, name)):
+                codes = {code for code, _ in validate(f"{module}.{name}")["errors"]}
+                assert codes <= NOT_FOLLOWED, name
 
 
 def test_the_readme_quotes_the_stored_records():

@@ -34,8 +34,9 @@ from stablemiss.progress import Progress
 MAX_BINS = 250
 # Above all bins: LightGBM's threshold for "is not missing".
 INFINITE = 1.7976931348623157e308
-# Minutes that LightGBM waits for a worker that does not answer; a killed one is noticed at once.
-TIME_OUT = 10
+# Minutes that LightGBM waits for a worker that does not answer. One that is killed in training is noticed at
+# once, one that is killed while the workers connect only after this time.
+TIME_OUT = 2
 # Attempts to grow the trees, each with the workers that are left.
 MAX_ATTEMPTS = 3
 # Seconds to wait for a worker if there is none.

@@ -15,6 +15,7 @@ from stablemiss.diagnostics import Diagnosis, diagnose
 from stablemiss.estimators import AnyMaskRegressor, MissingRegressor
 from stablemiss.estimators.frames import make_frame
 from stablemiss.evaluation import StressResult, stress_test
+from stablemiss.evaluation.stress.plots import column_plot, curve_plot
 from stablemiss.progress import NullProgress, Progress
 from stablemiss.results import Record, Score
 from stablemiss.results.provenance import describe, provenance
@@ -73,6 +74,20 @@ class DeadColumn:
         if score is None or score.error is None or constant is None or constant.error is None:
             return None
         return 1 - (score.error / constant.error) ** 2
+
+    def stress_plots(self) -> tuple[dict[str, str], str]:
+        """Errors of both models for each mechanism, and costs of losing columns, as ``<svg>`` elements."""
+        models = (LIGHTGBM, ANYMASK)
+        curves = {
+            mechanism: curve_plot(
+                self.stress,
+                [(model, mechanism, model) for model in models],
+                f"stress-{mechanism}",
+                f"RMSE of both models against the share of values missing, {mechanism}",
+            )
+            for mechanism in self.stress.mechanisms
+        }
+        return curves, column_plot(self.stress, models, "stress-columns")
 
 
 def run_dead_column(seed: int = 0, rows: int = 4000, progress: Progress | None = None) -> DeadColumn:

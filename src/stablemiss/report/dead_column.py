@@ -111,19 +111,7 @@ def print_dead_column(story: DeadColumn, console: Console | None = None) -> None
 
 def sections(story: DeadColumn) -> dict[str, Any]:
     """What the template of the page shows."""
-    # Imported here, because views of stored records start without them.
-    from stablemiss.evaluation.stress.plots import column_plot, curve_plot
-
-    stress = story.stress
-    curves = {
-        mechanism: curve_plot(
-            stress,
-            [(model, mechanism, model) for model in (LIGHTGBM, ANYMASK)],
-            f"stress-{mechanism}",
-            f"RMSE of both models against the share of values missing, {mechanism}",
-        )
-        for mechanism in stress.mechanisms
-    }
+    curves, bars = story.stress_plots()
     return {
         "headline": headline(story),
         "column": story.column,
@@ -134,10 +122,10 @@ def sections(story: DeadColumn) -> dict[str, Any]:
         "intervals": interval_rows(story),
         "diagnosis": story.diagnosis.summary,
         "forecast": forecast_sentence(story),
-        "verdict": stress.verdict,
+        "verdict": story.stress.verdict,
         "scatter": _scatter(story),
         "curves": curves,
-        "bars": column_plot(stress, [LIGHTGBM, ANYMASK], "stress-columns"),
+        "bars": bars,
         "interval_plot": _interval_plot(story),
         "code": CODE,
     }
