@@ -17,6 +17,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
 from io import StringIO
+from time import monotonic, sleep
 from typing import Any
 from warnings import catch_warnings, simplefilter
 
@@ -37,6 +38,8 @@ INFINITE = 1.7976931348623157e308
 # Minutes that LightGBM waits for a worker that does not answer. One that is killed in training is noticed at
 # once, one that is killed while the workers connect only after this time.
 TIME_OUT = 2
+# Seconds in which the scheduler notices that a worker is lost.
+NOTICED_WITHIN = 10.0
 # Attempts to grow the trees, each with the workers that are left.
 MAX_ATTEMPTS = 3
 # Seconds to wait for a worker if there is none.
@@ -190,7 +193,7 @@ def _train(
             return _train_once(method, params, client, parts, n_features, k)
         except Exception:
             # What is raised depends on the moment at which a worker is lost.
-            if workers <= _workers(client):
+            if not _has_lost_one(client, workers):
                 raise
             _wait_for_worker(client)
     raise ChildProcessError(lost_worker_message())
@@ -270,6 +273,16 @@ def _truncated(text: str, n_trees: int) -> str:
 
 def _workers(client: Any) -> set[str]:
     return set(client.scheduler_info(n_workers=-1)["workers"])
+
+
+def _has_lost_one(client: Any, workers: set[str]) -> bool:
+    """Whether one of these workers is lost; another worker may notice it before the scheduler does."""
+    end = monotonic() + NOTICED_WITHIN
+    while workers <= _workers(client):
+        if monotonic() > end:
+            return False
+        sleep(0.2)
+    return True
 
 
 def _wait_for_worker(client: Any) -> None:
