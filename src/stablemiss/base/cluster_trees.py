@@ -40,8 +40,10 @@ INFINITE = 1.7976931348623157e308
 TIME_OUT = 2
 # Seconds in which the scheduler notices that a worker is lost.
 NOTICED_WITHIN = 10.0
+# Seconds by which the pause before a further attempt grows.
+PAUSE = 2.0
 # Attempts to grow the trees, each with the workers that are left.
-MAX_ATTEMPTS = 3
+MAX_ATTEMPTS = 5
 # Seconds to wait for a worker if there is none.
 WAIT_FOR_WORKERS = 60
 # Names in scikit-learn's interface of LightGBM.
@@ -187,14 +189,18 @@ def _train(
     """Grow the trees; again if a worker is lost, which LightGBM does not survive."""
     from stablemiss.sources import lost_worker_message
 
-    for _ in range(MAX_ATTEMPTS):
+    has_lost_one = False
+    for attempt in range(MAX_ATTEMPTS):
         workers = _workers(client)
         try:
             return _train_once(method, params, client, parts, n_features, k)
         except Exception:
-            # What is raised depends on the moment at which a worker is lost.
-            if not _has_lost_one(client, workers):
+            # What is raised depends on the moment at which a worker is lost. The next attempt may fail too,
+            # while the workers that are left have not ended theirs.
+            has_lost_one = has_lost_one or _has_lost_one(client, workers)
+            if not has_lost_one:
                 raise
+            sleep(attempt * PAUSE)
             _wait_for_worker(client)
     raise ChildProcessError(lost_worker_message())
 
