@@ -160,6 +160,7 @@ def test_a_worker_killed_during_boosting_changes_nothing_but_rounding_or_is_repo
     settings = SETTINGS | {"members": ["boosting"]}
     monkeypatch.setattr(streamed_trees, "MAX_TREES_TIMES_RATE", 60.0)
     monkeypatch.setattr(cluster_trees, "TIME_OUT", 1)
+    monkeypatch.setattr(cluster_trees, "MAX_ATTEMPTS", 2)
     X = frame.drop(columns="y")
     expected = AnyMaskRegressor(**settings).fit(lazy, "y").predict(X)
     threads = kill_when(monkeypatch, cluster_trees, "_train_once", client, delay=1.0)
