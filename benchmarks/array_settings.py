@@ -50,32 +50,13 @@ def _compared(*settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 SETTINGS: dict[str, list[dict[str, Any]]] = {
-    "neumiss": _compared(
-        {"learning_rate": 3e-3},
-        {"learning_rate": 1e-3},
-        {"learning_rate": 3e-4},
-        {"learning_rate": 1e-3, "hidden": (512,)},
-    ),
-    "partial_vae": _compared(
-        {"learning_rate": 3e-3},
-        {"learning_rate": 1e-3},
-        {"learning_rate": 1e-3, "decoder": (512, 512)},
-        {"learning_rate": 1e-3, "decoder": (512, 512), "d_code": 300},
-    ),
-    "miwae": _compared(
-        {"learning_rate": 1e-3, "hidden": 512},
-        {"learning_rate": 1e-3},
-        {"learning_rate": 3e-4, "hidden": 512},
-        {"learning_rate": 1e-3, "hidden": 512, "k": 1},
-    ),
-    "p_bigan": _compared(
-        {"learning_rate": 1e-3},
-        {"learning_rate": 1e-3, "hidden": (512, 512)},
-        {"learning_rate": 1e-3, "hidden": (512, 512), "critic_steps": 1},
-        {"learning_rate": 1e-3, "hidden": (512, 512), "critic_steps": 1, "reconstruction": 100.0},
-    ),
-    "stablemiss_unweighted": [{}, {"learning_rate": 2.5e-3}, {"weight_decay": 0.01}, {"batch_size": 16}],
-    "stablemiss_local": [{}, {"learning_rate": 2.5e-3}, {"weight_decay": 0.01}, {"batch_size": 16}],
+    "neumiss": _compared({"learning_rate": 1e-3}, {"learning_rate": 3e-3}),
+    "partial_vae": _compared({"learning_rate": 1e-3}, {"learning_rate": 1e-3, "decoder": (512, 512)}),
+    "miwae": _compared({"learning_rate": 1e-3, "hidden": 512}, {"learning_rate": 3e-3, "hidden": 512}),
+    "p_bigan": _compared({"learning_rate": 1e-3}, {"learning_rate": 1e-3, "hidden": (512, 512)}),
+    "stablemiss_unweighted": [{}, {"learning_rate": 2.5e-3}, {"weight_decay": 0.01}],
+    "stablemiss_local": [{}, {"learning_rate": 2.5e-3}],
+    "stablenet": [{}, {"learning_rate": 2.5e-3}],
 }
 
 

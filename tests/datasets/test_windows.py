@@ -136,7 +136,7 @@ def test_calendar_features_describe_the_first_time_to_predict():
 
 def test_hour_of_week_means_agree_with_a_loop():
     windows = windows_of(24 * 7 * 8, missing=0.1)
-    mean = windows.hour_of_week_mean()
+    mean = windows.hour_of_week_mean(shrinkage=0)
     hours = hour_of_week(windows.times)
     for hour in range(0, 168, 13):
         np.testing.assert_allclose(mean[hour], np.nanmean(windows.values[hours == hour], axis=0))
@@ -145,27 +145,46 @@ def test_hour_of_week_means_agree_with_a_loop():
 def test_every_time_counts_once_whatever_the_overlap_and_test_times_do_not_count():
     windows = windows_of(24 * 7 * 6, missing=0.0)
     train = windows.between(None, "2024-01-29")
-    mean = windows.hour_of_week_mean(np.arange(len(train)))
-    np.testing.assert_array_equal(mean, train.hour_of_week_mean())
+    mean = windows.hour_of_week_mean(np.arange(len(train)), shrinkage=0)
+    np.testing.assert_array_equal(mean, train.hour_of_week_mean(shrinkage=0))
     expected = windows.values[: 4 * 168].reshape(4, 168, -1).mean(axis=0)
     np.testing.assert_allclose(mean, expected)
     # Two windows that share 7 of their 8 times have 9 times.
-    pair = windows[[0, 1]].hour_of_week_mean()
+    pair = windows[[0, 1]].hour_of_week_mean(shrinkage=0)
     np.testing.assert_allclose(pair[:9], windows.values[:9])
 
 
-def test_hours_without_readings_take_the_mean_of_the_day_hour_of_the_node_or_of_all_nodes():
+def test_hours_without_readings_take_the_course_of_the_same_kind_of_day_or_of_all_nodes():
     values = np.full((24 * 14, 3), np.nan)
     values[:, 0] = np.tile(np.arange(24.0), 14)
     values[5, 0] = values[5 + 168, 0] = np.nan  # both Mondays at 5:00
     values[10, 1] = 99.0
-    mean = SensorWindows.of(values, times_of(len(values))).hour_of_week_mean()
-    assert mean[5, 0] == 5.0
-    np.testing.assert_array_equal(mean[:, 1], 99.0)
-    np.testing.assert_allclose(mean[:, 2], np.nanmean(values))
+    mean = SensorWindows.of(values, times_of(len(values))).hour_of_week_mean(shrinkage=0)
+    assert mean[5, 0] == pytest.approx(5.0)
+    assert mean[10, 1] == 99.0
+    # Saturdays have the course of the other node, at the level of this one or of all readings.
+    np.testing.assert_allclose(np.diff(mean[120:144, 1]), 1.0, rtol=0.01)
+    np.testing.assert_allclose(mean[120:144, 2] - mean[120:144, 1], np.nanmean(values) - 99.0)
     empty = SensorWindows.of(np.full((20, 2), np.nan), times_of(20))
     with pytest.raises(ValueError, match="no observed reading"):
         empty.hour_of_week_mean()
+
+
+def test_shrunk_means_are_closer_to_the_usual_readings_than_plain_ones():
+    rng = np.random.default_rng(0)
+    times = times_of(24 * 7 * 6)
+    hours = hour_of_week(times)
+    course = np.sin(2 * np.pi * np.arange(168) / 24) * np.where(np.arange(168) < 120, 3, 1)
+    usual = course[:, None] + rng.normal(0, 5, 8)
+    windows = SensorWindows.of(usual[hours] + rng.normal(0, 4, (len(times), 8)), times)
+    errors = {k: np.abs(windows.hour_of_week_mean(shrinkage=k) - usual).mean() for k in (0, 20)}
+    assert errors[20] < 0.6 * errors[0]
+    # Deviations from the level of the node are shrunk, not the level itself.
+    np.testing.assert_allclose(
+        windows.hour_of_week_mean(shrinkage=20).mean(axis=0), windows.values.mean(axis=0), atol=0.2
+    )
+    with pytest.raises(ValueError, match="shrinkage must be a finite number of at least 0"):
+        windows.hour_of_week_mean(shrinkage=-1)
 
 
 def test_seasonal_predictions_are_the_means_at_the_times_to_predict():
@@ -191,7 +210,10 @@ def test_imposed_missingness_hides_histories_but_not_what_is_to_be_predicted():
     assert np.isnan(dark[40:45].history()[:, 1]).all()
     assert dark.values is windows.values
     # Times to predict are known in training.
-    np.testing.assert_array_equal(dark.hour_of_week_mean(), windows.hour_of_week_mean())
+    for shrinkage in (0, 20):
+        np.testing.assert_array_equal(
+            dark.hour_of_week_mean(shrinkage=shrinkage), windows.hour_of_week_mean(shrinkage=shrinkage)
+        )
     with pytest.raises(ValueError, match=r"\(100, 3\); got \(99, 3\)"):
         windows.with_inputs(inputs[1:])
 

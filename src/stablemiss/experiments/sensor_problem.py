@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 N_PAST, N_FUTURE = 8, 8
 # Share of the training weeks that is held out for early stopping, of methods that have it.
 VALIDATION_FRACTION = 0.1
+# Of the usual readings by hour of the week; compared on later and earlier months of the training years.
+SHRINKAGE = 20.0
 # Sensors whose histories a sensor receives.
 N_NEIGHBOURS = 8
 # Imposed shifts: trained on three of four weeks of 2023, tested on the fourth.
@@ -110,6 +112,7 @@ def sensor_settings(budget: Budget) -> dict[str, Any]:
         "n_future": N_FUTURE,
         "n_neighbours": N_NEIGHBOURS,
         "validation_fraction": VALIDATION_FRACTION,
+        "shrinkage": SHRINKAGE,
         "outages": {
             "level": OUTAGE_LEVEL,
             "test_week": [TEST_WEEK, WEEKS_PER_CYCLE],
@@ -134,7 +137,7 @@ def draw_sensor_problem(run: Run) -> Problem:
     draw = _imposed if run.mechanism in OUTAGES else _natural
     periods = draw(run, windows, network)
     train = periods.train.with_target()[:: run.budget.window_stride]
-    usual = periods.train.hour_of_week_mean()
+    usual = periods.train.hour_of_week_mean(shrinkage=SHRINKAGE)
     tests = {
         setting: one.deseasonalised(usual)[:: run.budget.window_stride]
         for setting, one in periods.tests.items()
