@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from stablemiss.anymask import MEMBERS, AnyMask, AnyMaskPredictor, Budget
 from stablemiss.checks import check_bool, shown, to_list
 from stablemiss.data import MaskedData
-from stablemiss.encoding import SuspiciousDataWarning, TableEncoder, read_table
-from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, encode_rows
+from stablemiss.encoding import OnOutOfRange, SuspiciousDataWarning, TableEncoder, read_table
+from stablemiss.estimators.base import MissingEstimator, encode_rows
+from stablemiss.estimators.new_rows import OnUnseenMissing
 from stablemiss.estimators.rows import read_labels, read_numbers, read_weight
 from stablemiss.estimators.training_rows import TrainingRows, digest_of
 from stablemiss.estimators.uncertainty import PredictionIntervals, PredictionSets

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,17 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss import __version__
-from stablemiss.checks import check_bool, check_choice, check_integer, check_number, check_path, shown
+from stablemiss.checks import check_bool, check_choice, check_integer, check_number, check_path
 from stablemiss.data import Floats, MaskedData
 from stablemiss.encoding import (
     ArrayRows,
-    Encoded,
     Encoder,
     OnOutOfRange,
     Table,
@@ -32,9 +30,9 @@ from stablemiss.encoding import (
     read_rows,
     row_shape,
 )
-from stablemiss.encoding.encoded import listed
-from stablemiss.estimators.archive import ArchiveError, write_tree
+from stablemiss.estimators.archive import write_tree
 from stablemiss.estimators.arrays import read_array_target
+from stablemiss.estimators.new_rows import NewRows, OnUnseenMissing
 from stablemiss.estimators.rows import (
     MAX_DEVIATION,
     check_size,
@@ -45,11 +43,7 @@ from stablemiss.estimators.rows import (
     warn_if_constant,
 )
 from stablemiss.estimators.source_predictions import SourcePredictions, predict_source
-from stablemiss.estimators.unusual_input import (
-    OutOfRangeWarning,
-    UnknownCategoryWarning,
-    UnseenMissingWarning,
-)
+from stablemiss.estimators.stored_methods import describe, from_description
 from stablemiss.estimators.validation import (
     ValidationSplit,
     check_validation_split,
@@ -58,21 +52,18 @@ from stablemiss.estimators.validation import (
     validation_scores,
     warn_if_few,
 )
-from stablemiss.methods import METHODS, Method, Predictor
+from stablemiss.methods import Method, Predictor
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.seeding import Rng, to_rng
 from stablemiss.sources import is_source
 from stablemiss.stored import check_stored, stored_list
 from stablemiss.tasks import Classification, Regression, Task, task_from_state
-from stablemiss.text import count
 
 if TYPE_CHECKING:
     from stablemiss.estimators.model_card import ModelCard
 
-OnUnseenMissing = Literal["auto", "warn", "raise", "ignore"]
 
-
-class MissingEstimator(SourcePredictions, BaseEstimator, ABC):
+class MissingEstimator(NewRows, SourcePredictions, BaseEstimator, ABC):
     """Base class of the scikit-learn estimators of this package; subclasses choose the method."""
 
     validation_fraction: float
@@ -449,84 +440,6 @@ class MissingEstimator(SourcePredictions, BaseEstimator, ABC):
         else:
             self.n_outputs_ = task.d_output
 
-    def _encode(self, X: Any, are_masks_new: bool = False) -> Encoded:
-        """Check a user's table and encode it.
-
-        Public methods must call it directly, because the warnings refer to their caller.
-
-        Parameters
-        ----------
-        X : table
-        are_masks_new : bool, default=False
-            Whether missing values that did not occur in training are expected, so that there is no warning.
-        """
-        check_is_fitted(self)
-        self._check_parameters()
-        encoded = self.encoder_.encode(
-            X,
-            allow_missing_columns=self.allow_missing_columns,
-            on_out_of_range=self.on_out_of_range,
-            estimator_name=type(self).__name__,
-        )
-        if encoded.exceeded:
-            self._warn_out_of_range(encoded)
-        if encoded.unknown or not (encoded.mask.all() or are_masks_new):
-            self._warn_unseen_missing(encoded, are_masks_new)
-        return encoded
-
-    def _warn_out_of_range(self, encoded: Encoded) -> None:
-        treatment = (
-            'They were clipped near the range. Correct them, or set on_out_of_range="missing" to treat them '
-            "as missing."
-            if self.on_out_of_range == "clip"
-            else "They count as missing. Correct them if the true values are known."
-        )
-        # Level 4 is the user's call: 1 is this method, 2 `_encode`, 3 `predict` or another public method.
-        warnings.warn(
-            f"Values are far outside the range that {type(self).__name__} was fitted with: "
-            f"{listed(encoded.exceeded)}. Predictions for such rows may be inaccurate. {treatment}",
-            OutOfRangeWarning,
-            stacklevel=4,
-        )
-
-    def _warn_unseen_missing(self, encoded: Encoded, are_masks_new: bool) -> None:
-        missing = {} if are_masks_new else self.encoder_.unseen_missing(encoded)
-        unknown = encoded.unknown
-        never_missing = self._declared_never_missing()
-        is_ignored = self.on_unseen_missing == "ignore"
-        if is_ignored or (self.on_unseen_missing == "auto" and self.method_.hides_values):
-            missing = {column: n for column, n in missing.items() if column in never_missing}
-        # A method may be trained for missing values, but an unknown category is probably a mistake.
-        if is_ignored:
-            unknown = tuple(u for u in unknown if self.encoder_.column_name(u.column) in never_missing)
-        advice = 'or set on_unseen_missing="ignore" to accept this.'
-        if missing:
-            unit = self.encoder_.unit
-            columns = [f"{column!r} ({count(n, 'row')})" for column, n in missing.items()]
-            self._report_unseen(
-                f"Values are missing in {unit}s that were never missing when {type(self).__name__} was "
-                f"fitted: {listed(columns, limit=20, unit=unit)}. Predictions for such rows may be "
-                f"inaccurate. Fit with rows in which they are missing, {advice}",
-                UnseenMissingWarning,
-            )
-        if unknown:
-            self._report_unseen(
-                f"Unknown categories, which do not occur in the training rows of {type(self).__name__}: "
-                f"{listed(unknown)}. They count as missing. Correct them, fit with rows in which they occur, "
-                f"{advice}",
-                UnknownCategoryWarning,
-            )
-
-    def _report_unseen(self, message: str, category: type[Warning]) -> None:
-        if self.on_unseen_missing == "raise":
-            raise ValueError(message)
-        # Level 5 is the user's call: 1 is this method, 2 `_warn_unseen_missing`, 3 `_encode`, 4 `predict`.
-        warnings.warn(message, category, stacklevel=5)
-
-    def _declared_never_missing(self) -> set[str]:
-        """Columns that the user declared never missing; they cause a warning even with "ignore"."""
-        return set()
-
     def _check_parameters(self) -> None:
         check_number(self, validation_fraction="(0, 1)")
         check_validation_split(self.validation_split)
@@ -594,18 +507,6 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") and not isinstance(value, np.ndarray) else value
 
 
-def to_method(method: str | Method) -> Method:
-    """Create a method with default hyper-parameters from its name in METHODS, or copy a given method."""
-    if isinstance(method, Method):
-        return clone(method)
-    if isinstance(method, str) and method in METHODS:
-        return METHODS[method]()
-    raise ValueError(
-        f"method must be one of {', '.join(map(repr, METHODS))}, or a Method such as OLS(inputs='mask'); "
-        f"got {shown(method)}."
-    )
-
-
 def check_outputs(predictor: Predictor, n_columns: int, task: Task) -> None:
     """Raise ValueError unless a loaded predictor maps rows of `n_columns` to finite outputs of the task.
 
@@ -627,24 +528,3 @@ def _check_read_options(options: Any) -> None:
     )
     check_stored(options["decimal"] in (None, ".", ","), "decimal must be . or , or None")
     stored_list(options, "missing_values", str)
-
-
-def describe(method: Method) -> dict[str, Any]:
-    """Name and hyper-parameters of a method, in the form in which a model file stores them."""
-    if METHODS.get(method.name) is not type(method):
-        raise ValueError(
-            f"{type(method).__name__} cannot be saved, because load_model only builds the methods in METHODS "
-            f"({', '.join(METHODS)}). Add it there as {method.name!r}."
-        )
-    return {"name": method.name, "parameters": method.get_params(deep=False)}
-
-
-def from_description(description: dict[str, Any]) -> Method:
-    """Build a method from the result of `describe`."""
-    name = description["name"]
-    if name not in METHODS:
-        raise ArchiveError(
-            f"The model was fitted with the method {name!r}, which this version of stablemiss does not have. "
-            f"Its methods are {', '.join(METHODS)}. Install the version that saved the model."
-        )
-    return METHODS[name](**description["parameters"])

@@ -8,8 +8,11 @@ from typing import Any, Literal, Self
 from sklearn.base import ClassifierMixin
 
 from stablemiss.checks import shown
+from stablemiss.encoding import OnOutOfRange
 from stablemiss.estimators.arrays import ArrayScoreMixin
-from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing, to_method
+from stablemiss.estimators.base import MissingEstimator
+from stablemiss.estimators.new_rows import OnUnseenMissing
+from stablemiss.estimators.stored_methods import to_method
 from stablemiss.estimators.uncertainty import PredictionIntervals, PredictionSets
 from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method

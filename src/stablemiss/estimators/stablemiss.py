@@ -10,8 +10,10 @@ from sklearn.base import ClassifierMixin
 from stablemiss.architectures import Architecture
 from stablemiss.base.network import Schedule
 from stablemiss.decorrelation import Form
+from stablemiss.encoding import OnOutOfRange
 from stablemiss.estimators.arrays import ArrayScoreMixin
-from stablemiss.estimators.base import MissingEstimator, OnOutOfRange, OnUnseenMissing
+from stablemiss.estimators.base import MissingEstimator
+from stablemiss.estimators.new_rows import OnUnseenMissing
 from stablemiss.estimators.validation import ValidationSplit
 from stablemiss.methods import Method, StableMiss
 from stablemiss.methods.stablemiss import Decorrelate
