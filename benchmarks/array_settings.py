@@ -54,9 +54,16 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "partial_vae": _compared({"learning_rate": 1e-3}, {"learning_rate": 1e-3, "decoder": (512, 512)}),
     "miwae": _compared({"learning_rate": 1e-3, "hidden": 512}, {"learning_rate": 3e-3, "hidden": 512}),
     "p_bigan": _compared({"learning_rate": 1e-3}, {"learning_rate": 1e-3, "hidden": (512, 512)}),
-    "stablemiss_unweighted": [{}, {"learning_rate": 2.5e-3}, {"weight_decay": 0.01}],
-    "stablemiss_local": [{}, {"learning_rate": 2.5e-3}],
-    "stablenet": [{}, {"learning_rate": 2.5e-3}],
+    "stablemiss_unweighted": [
+        {"learning_rate": 5e-3, "weight_decay": 0.1},
+        {"learning_rate": 5e-3, "weight_decay": 0.01},
+        {"learning_rate": 2.5e-3, "weight_decay": 0.1},
+        {"learning_rate": 2.5e-3, "weight_decay": 0.3},
+        {"learning_rate": 1.25e-3, "weight_decay": 0.3},
+    ],
+    "stablemiss_local": [{"learning_rate": 5e-3}, {"learning_rate": 2.5e-3}],
+    "zero_fill": [{"learning_rate": 5e-3}, {"learning_rate": 2.5e-3}],
+    "stablenet": [{"learning_rate": 5e-3}, {"learning_rate": 2.5e-3}],
 }
 
 
