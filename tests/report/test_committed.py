@@ -12,6 +12,7 @@ from stablemiss.report.markdown import reproduction_markdown, rules_markdown, sp
 from stablemiss.report.method_results import SHOWN, method_results
 from stablemiss.report.page import render_page
 from stablemiss.report.summary import summarise
+from stablemiss.report.which_method import which_method_markdown
 from stablemiss.results import Store
 
 ROOT = Path(__file__).parents[2]
@@ -71,3 +72,8 @@ def test_the_table_of_changes_has_the_numbers_of_both_runs(records, first_run):
 def test_the_results_of_a_method_have_the_numbers_of_the_records(records, name):
     _, block, _ = split_page(ROOT / "docs" / "methods" / f"{name}.md", "results")
     assert block.strip() == method_results(summarise(records, STANDARD), name), "Run: stablemiss report …"
+
+
+def test_the_comparison_of_all_methods_has_the_numbers_of_the_records(records):
+    _, block, _ = split_page(ROOT / "docs" / "which_method.md", "which method")
+    assert block.strip() == which_method_markdown(summarise(records, STANDARD)), "Run: stablemiss report …"

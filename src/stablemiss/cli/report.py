@@ -13,6 +13,9 @@ from stablemiss.cli.formats import check_not_input
 if TYPE_CHECKING:
     from stablemiss.results import Record
 
+# Marker of the table in the page which_method.md.
+WHICH_METHOD = "which method"
+
 
 def report(
     budget: Annotated[
@@ -26,7 +29,7 @@ def report(
         Path | None,
         typer.Option(
             help="Also write the tables into this Markdown file, between its markers; at budget standard "
-            "also into the pages of the methods beside it.",
+            "also into the pages about methods beside it.",
             show_default=False,
         ),
     ] = None,
@@ -45,6 +48,7 @@ def report(
         from stablemiss.report.method_results import method_results
         from stablemiss.report.page import render_page
         from stablemiss.report.summary import summarise
+        from stablemiss.report.which_method import which_method_markdown
         from stablemiss.results import Store
         from stablemiss.writing import check_can_write
 
@@ -59,6 +63,7 @@ def report(
         records_file = folder / f"{budget}.jsonl"
         check_not_input("--output", output, {"the records": records_file, "--docs": docs})
         pages = _method_pages(docs) if docs is not None and budget == "standard" else {}
+        overview = _overview_page(docs) if docs is not None and pages else None
         # Of the budget "standard" there is a first run, and its rules are described.
         has_rules, first_run = budget == "standard", folder / FIRST_RUN
         shows_changes = has_rules and first_run.exists()
@@ -69,6 +74,8 @@ def report(
                 split_page(docs, marker)
             for path in pages.values():
                 split_page(path, "results")
+            if overview is not None:
+                split_page(overview, WHICH_METHOD)
         records, n_old = current_records(Store(records_file), chosen)
         if n_old:
             typer.echo(
@@ -90,7 +97,10 @@ def report(
                 write_block(docs, "changes", changes_markdown(earlier, records))
             for name, path in pages.items():
                 write_block(path, "results", method_results(summary, name))
-            typer.echo("Docs: " + ", ".join(map(str, [docs, *pages.values()])))
+            written = [docs, *pages.values()]
+            if overview is not None:
+                written.append(write_block(overview, WHICH_METHOD, which_method_markdown(summary)))
+            typer.echo("Docs: " + ", ".join(map(str, written)))
 
 
 def _method_pages(docs: Path) -> dict[str, Path]:
@@ -99,6 +109,12 @@ def _method_pages(docs: Path) -> dict[str, Path]:
 
     pages = {name: docs.parent / "methods" / f"{name}.md" for name in SHOWN}
     return {name: page for name, page in pages.items() if page.exists()}
+
+
+def _overview_page(docs: Path) -> Path | None:
+    """The page that compares all methods, beside the docs, if it exists."""
+    page = docs.parent / "which_method.md"
+    return page if page.exists() else None
 
 
 def _as_published(folder: Path, budget: str) -> list[Record]:

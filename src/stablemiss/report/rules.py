@@ -65,7 +65,8 @@ _ARRAYS = {
     "predicted stays as it is. The same for all methods of an instance.",
     "Errors": "RMSEs, not gaps, because the best possible error is unknown. Table 4: over all pixels of the "
     "raw output; rows that keep observed pixels say so. Table 5: over the observed readings. All methods "
-    "predict differences from the mean by hour of the week of the training windows.",
+    "predict differences from the usual readings by hour of the week of the training windows: means that are "
+    "shrunk to those of larger groups of readings.",
     "Instances": f"{_TABLE_4.n_instances} in table 4: other images and masks. {_TABLE_5.n_instances} in "
     "table 5: other validation weeks and outages. Random numbers of the fits differ as well; the periods of "
     "table 5 do not.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median
 
+from stablemiss.experiments.array_comparison import ArrayComparison
 from stablemiss.experiments.comparison import Cell, Comparison, Published, mean_interval
 from stablemiss.experiments.tables import ABLATION, LINEAR, OPTIMAL, PAPER_METHODS
 from stablemiss.report.claims import SUBJECT, UNWEIGHTED, VERDICTS
@@ -33,6 +34,8 @@ def statistics(summary: Summary) -> Statistics:
     weights.<table>, weights.mean   relative change of StableMiss's RMSE due to its weights
     weights.overall, .low, .high    the same over the tables with most instances, with its 95% interval
     share.<label>                   effective share of the rows under the weights of a method
+    rmse.<table>.<label>.<number>   RMSE in a column, counted from 1, of a table of images or sensors;
+                                    rmse.<table>.<label>.retrained.<number>: trained under that missingness
     results, results.planned        results that the records have, and that all tables need
     beaten.<label>                  columns in which StableMiss has a smaller gap than a method
     clearly.lower.<label> …         tables in which StableMiss's RMSE is clearly lower, higher, or neither
@@ -69,11 +72,23 @@ def statistics(summary: Summary) -> Statistics:
         values |= _variants(comparison) if comparison.table.is_figure else {}
     for training in summary.long_trainings:
         values |= _late(training)
+    for array in summary.arrays:
+        values |= _errors(array)
     for label, by_table in summary.overview.items():
         for name, gap in by_table.items():
             means = {f"mean.{name}.{label}": gap.ours, f"mean.published.{name}.{label}": gap.published}
             values |= {key: mean for key, mean in means.items() if mean is not None}
     return values | {"results": summary.n_results, "results.planned": summary.n_planned}
+
+
+def _errors(comparison: ArrayComparison) -> Statistics:
+    """RMSEs of a table of images or sensors."""
+    return {
+        f"rmse.{comparison.table.name}.{line.label}{'.retrained' * line.is_retrained}.{number}": cell.rmse
+        for line in comparison.lines
+        for number, cell in enumerate(line.cells, start=1)
+        if cell is not None
+    }
 
 
 def _late(training: LongTraining) -> Statistics:
