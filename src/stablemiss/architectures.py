@@ -316,6 +316,11 @@ ARCHITECTURES: dict[str, type[Architecture]] = {"CNN": CNN, "GraphTemporal": Gra
 def check_architecture(architecture: object) -> None:
     """Raise ValueError unless the parameter `architecture` is "linear", "mlp" or an `Architecture`.
 
+    See Also
+    --------
+    CNN : For images.
+    GraphTemporal : For windows of sensors.
+
     Examples
     --------
     >>> check_architecture(CNN(kernel=5))

@@ -24,7 +24,12 @@ ARRAY_ADVICE = (
 
 
 class Predictor(ABC):
-    """A fitted model, as returned by `Method.fit`."""
+    """A fitted model, as returned by `Method.fit`.
+
+    See Also
+    --------
+    Method : Fits a predictor.
+    """
 
     @final
     def predict(self, values: NDArray, mask: NDArray) -> Floats:
@@ -83,7 +88,12 @@ class Predictor(ABC):
 
 
 class Method(BaseEstimator, ABC):
-    """Hyper-parameters of one way to predict from incomplete rows. Holds no fitted state."""
+    """Hyper-parameters of one way to predict from incomplete rows. Holds no fitted state.
+
+    See Also
+    --------
+    Predictor : What `fit` of a method returns.
+    """
 
     name: ClassVar[str]
     predictor_class: ClassVar[type[Predictor]]

@@ -37,6 +37,11 @@ class Dataset:
     source : str
         URL of the page that describes the data.
 
+    See Also
+    --------
+    load_house_sales : A real table in this form.
+    make_flats : A generated one.
+
     Examples
     --------
     >>> import numpy as np

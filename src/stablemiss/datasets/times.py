@@ -161,6 +161,10 @@ def hour_of_week(times: ArrayLike) -> NDArray[np.int64]:
         Times; see `to_times`. The hour is that of the given times, so pass local times if the readings
         follow the daily routine of people.
 
+    See Also
+    --------
+    SensorWindows : Has the means by hour of the week of sensors.
+
     Examples
     --------
     >>> hour_of_week(["2024-01-01T00:30", "2024-01-07T23:00"])  # a Monday and a Sunday

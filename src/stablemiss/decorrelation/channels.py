@@ -125,6 +125,10 @@ class Memory:
         are averaged equally instead. Closer to one the memory forgets more slowly; with 0 it holds only the
         last batch.
 
+    See Also
+    --------
+    RandomFeatures : The features whose dependence is measured.
+
     Examples
     --------
     >>> memory = Memory("queue", size=3)

@@ -24,6 +24,10 @@ class RandomFeatures:
     mask_frequency, mask_phase : (d, q)
         The same for the mask indicator of each column.
 
+    See Also
+    --------
+    dependence : Measures dependence by such features.
+
     Examples
     --------
     >>> import numpy as np

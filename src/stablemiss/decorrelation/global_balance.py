@@ -72,6 +72,10 @@ class GlobalBalance:
     is_confounder : (k, d) bool tensor
         Whether a column is a confounder of a treatment.
 
+    See Also
+    --------
+    JointBalancer : Learns weights that lower it together with a predictor.
+
     Examples
     --------
     Two equal columns: their means differ by the distance between the two halves.

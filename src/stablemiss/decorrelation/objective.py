@@ -41,6 +41,11 @@ class Weighting:
     before, after : dict
         Dependence of each term under the initial and the fitted weights, measured with random features that
         were not used for learning.
+
+    See Also
+    --------
+    learn_weights : Returns the weights alone.
+    Decorrelator : Makes it.
     """
 
     weight: Floats

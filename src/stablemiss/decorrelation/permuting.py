@@ -27,6 +27,10 @@ def permute_columns(
     -------
     values, mask : (n, d)
 
+    See Also
+    --------
+    dependence : Measure the dependence that permuting removes.
+
     Examples
     --------
     >>> values, mask = permute_columns(np.eye(4), np.eye(4), np.random.default_rng(0))

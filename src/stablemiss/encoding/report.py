@@ -57,6 +57,10 @@ class SuspiciousDataWarning(UserWarning):
 
     It also warns of a constant target, and of fewer than ten validation rows.
 
+    See Also
+    --------
+    OutOfRangeWarning : Values of new rows are far outside the range in training.
+
     Examples
     --------
     >>> import warnings

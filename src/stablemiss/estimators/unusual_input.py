@@ -9,6 +9,11 @@ class UnseenMissingWarning(UserWarning):
     There were no such rows in training, so predictions may be inaccurate without any other indication.
     Use ``on_unseen_missing="ignore"`` to silence the warning, or ``"raise"`` to turn it into an error.
 
+    See Also
+    --------
+    UnknownCategoryWarning : Categories that did not occur in training.
+    stablemiss.diagnose : Test whether values go missing in another way than in training.
+
     Examples
     --------
     >>> import warnings
@@ -26,6 +31,10 @@ class UnknownCategoryWarning(UnseenMissingWarning):
     """Categories did not occur in training; they count as missing.
 
     Use ``on_unseen_missing="ignore"`` to silence the warning, or ``"raise"`` to turn it into an error.
+
+    See Also
+    --------
+    UnseenMissingWarning : Values are missing where none were in training.
 
     Examples
     --------
@@ -45,6 +54,10 @@ class OutOfRangeWarning(UserWarning):
 
     The parameter ``on_out_of_range`` decides whether such values are clipped or count as missing; with
     ``"raise"`` they raise an error instead.
+
+    See Also
+    --------
+    UnseenMissingWarning : Values are missing where none were in training.
 
     Examples
     --------

@@ -62,6 +62,10 @@ def shift_suite(X: NDArray, y: NDArray, rng: Rng, is_classification: bool = Fals
         - "window": in each row, half of the columns, adjacent to each other,
         - "informative outage": the most informative fifth of the columns, in every row.
 
+    See Also
+    --------
+    stress_test : Score estimators under the mechanisms of a suite.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)

@@ -19,7 +19,12 @@ from stablemiss.results import Score
 
 @dataclass(frozen=True, order=True)
 class TestSetting:
-    """Missingness of test rows: a mechanism's name, and its missing rate (None if it is not adjustable)."""
+    """Missingness of test rows: a mechanism's name, and its missing rate (None if it is not adjustable).
+
+    See Also
+    --------
+    TestSets : Test rows under several settings.
+    """
 
     # pytest would collect a class with this name as a test.
     __test__: ClassVar[bool] = False
@@ -30,7 +35,12 @@ class TestSetting:
 
 @dataclass(frozen=True, eq=False)
 class TestSets:
-    """The same test rows under several mechanisms."""
+    """The same test rows under several mechanisms.
+
+    See Also
+    --------
+    fit_and_score : Scores a method on them.
+    """
 
     __test__: ClassVar[bool] = False
 
@@ -71,6 +81,10 @@ def fit_and_score(
     -------
     Scores
         RMSE for regressors, log loss of the class probabilities for classifiers.
+
+    See Also
+    --------
+    stress_test : Score estimators under many kinds of missingness.
 
     Examples
     --------

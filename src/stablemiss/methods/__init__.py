@@ -96,6 +96,10 @@ def summaries() -> dict[str, str]:
 
     Importing all methods takes seconds, because they need torch, scikit-learn and LightGBM.
 
+    See Also
+    --------
+    METHODS : The methods themselves.
+
     Examples
     --------
     >>> summaries()["constant"]

@@ -35,6 +35,10 @@ class ConstantPredictor(Predictor):
 class Constant(Method):
     """Predict the weighted mean of the training targets, or the weighted class frequencies.
 
+    See Also
+    --------
+    OLS : The simplest method that reads the columns.
+
     Examples
     --------
     >>> from stablemiss import MissingRegressor

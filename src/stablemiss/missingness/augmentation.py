@@ -25,7 +25,12 @@ MAX_HIDDEN_FRACTION = 0.8
 
 
 class MaskSource(ABC):
-    """Random masks that hide further values of training rows."""
+    """Random masks that hide further values of training rows.
+
+    See Also
+    --------
+    MECHANISMS : The missingness mechanisms by their names.
+    """
 
     # Whether the first of the copies of a row is the row itself.
     keeps_rows: ClassVar[bool]
@@ -76,6 +81,10 @@ class GivenMasks(MaskSource):
     mask : (n_given, d) bool
         True = observed; at least one row.
 
+    See Also
+    --------
+    Resampled : Draws from the masks of given rows.
+
     Examples
     --------
     >>> masks = GivenMasks(np.array([[True, False], [True, True]]))
@@ -114,6 +123,10 @@ class MaskAugmentation(MaskSource):
         columns are always hidden independently.
     may_vanish : (n_groups,) bool
         Columns that may be hidden; the others never are.
+
+    See Also
+    --------
+    stablemiss.StableMissRegressor : Hides values in training by it, with ``mask_augmentation=True``.
 
     Examples
     --------

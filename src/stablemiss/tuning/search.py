@@ -40,6 +40,10 @@ class Trial:
         Whether these are the hyper-parameters of the estimator passed to `tune`, the baseline of the search.
     finished : str, default=""
         Local time in ISO format.
+
+    See Also
+    --------
+    TuningResult : All trials of a search.
     """
 
     number: int

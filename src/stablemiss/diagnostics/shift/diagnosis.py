@@ -121,6 +121,10 @@ class Diagnosis(PageResult):
         Expected error of the model, if one was given and could predict.
     notes : list of str
         What limits the result.
+
+    See Also
+    --------
+    diagnose : Makes it.
     """
 
     def __init__(self, comparison: Comparison, expected: Forecast | None, notes: list[str], like: Any):
