@@ -12,7 +12,7 @@ from stablemiss.base.boosted_trees import TreeData
 from stablemiss.base.cluster_trees import bin_edges, to_bins, with_edges
 from stablemiss.base.lightgbm_text import load_booster, model_text
 from stablemiss.base.row_stream import RowStream
-from stablemiss.base.streamed_trees import TreeStream, boost_streamed, concatenate
+from stablemiss.base.streamed_trees import TreeStream, boost_streamed
 from stablemiss.data import MaskedData
 from stablemiss.methods import Boosting
 from stablemiss.progress import NullProgress
@@ -105,9 +105,3 @@ def test_trees_of_bins_become_trees_of_values() -> None:
     # New values too, whether they are missing or beyond all edges.
     new = np.array([[np.nan, 0.0, 99.0], [-99.0, np.nan, np.nan], [edges[0][3], edges[1][5], edges[2][7]]])
     np.testing.assert_allclose(of_values.predict(new), booster.predict(to_bins(new, edges)), rtol=1e-12)
-
-
-def test_batches_can_be_joined() -> None:
-    data = make_data(10)
-    parts = [TreeData.of(data.rows(np.arange(3))), TreeData.of(data.rows(np.arange(3, 10)))]
-    np.testing.assert_array_equal(concatenate(parts).table, TreeData.of(data).table)

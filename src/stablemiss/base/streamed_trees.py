@@ -7,7 +7,7 @@ bytes per row; beyond MAX_BINNED_BYTES, a uniform subset of the rows is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -181,14 +181,3 @@ class _BinnedRows:
 def _column(target: Any, k: int) -> Any:
     """The k-th of several targets, contiguous as LightGBM expects it."""
     return target if target.ndim == 1 else np.ascontiguousarray(target[:, k])
-
-
-def concatenate(batches: Sequence[TreeData]) -> TreeData:
-    """Rows of several batches in one table."""
-    scores = [batch.init_score for batch in batches if batch.init_score is not None]
-    return TreeData(
-        np.concatenate([batch.table for batch in batches]),
-        np.concatenate([batch.target for batch in batches]),
-        np.concatenate([batch.weight for batch in batches]),
-        np.concatenate(scores) if scores else None,
-    )
