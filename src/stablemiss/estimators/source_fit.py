@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from stablemiss.anymask import AnyMask
-from stablemiss.anymask.streamed import fit_streamed
 from stablemiss.data import Bools, MaskedData
 from stablemiss.encoding import TableEncoder, read_table
 from stablemiss.encoding.streamed import EncodingStatistics, StreamedEncoder
@@ -218,7 +217,7 @@ class _StreamedFit:
             sample, valid = self._encode_sample(encoder, table, position, is_valid, task)
             warn_if_few(len(valid), n_train + len(valid))
             stream = EncodedStream(self.source, reader, encoder, task, n_train)
-            predictor = fit_streamed(self.method, sample, valid, stream, task, self.rng, self.progress)
+            predictor = self.method.fit(sample, valid, task, self.rng, self.progress, stream)
         finally:
             self.progress.finish()
         estimator._set_fitted(self.method, encoder.encoder, task, predictor)
