@@ -81,20 +81,27 @@ def test_few_rows_give_exactly_the_model_of_the_table(rows: pyarrow.Table, folde
 
 
 @pytest.mark.usefixtures("streamed")
-def test_statistics_are_those_of_all_training_rows(rows: pyarrow.Table, folder: Path) -> None:
+def test_statistics_are_those_of_all_training_rows(
+    rows: pyarrow.Table, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The sample is from the middle, the validation rows are the last ones.
+    positions = np.arange(1000, 1800), np.arange(2900, N_ROWS)
+    monkeypatch.setattr(source_fit._StreamedFit, "_draw_rows", lambda self: positions)
     model = AnyMaskRegressor(**FAST, members=["mixture"]).fit(folder, "y")
     encoder, names = model.encoder_, model.encoder_.names
     assert names == rows.column_names[:-1]
     # Exact counts over all rows, not over the sample.
     n_missing = {column.name: column.n_missing for column in model.column_report_}
     assert n_missing == {name: rows[name].null_count for name in names}
-    # Validation rows are left out of means, so that these agree up to their share.
-    values = np.asarray(rows["a"].drop_null())
-    assert abs(encoder._mean[0] - values.mean()) < 0.05
-    assert abs(model.task_.mean[0] - np.mean(rows["y"])) < 0.1
-    # One alarm in 3000 rows is unlikely to be in the sample, but is known.
+    # Means and scales are exact, without the validation rows.
+    training = rows.slice(0, 2900)
+    a, y = np.asarray(training["a"].drop_null()), np.asarray(training["y"])
+    assert encoder._mean[0] == pytest.approx(a.mean(), rel=1e-12)
+    assert encoder._scale[0] == pytest.approx(a.std(), rel=1e-12)
+    assert model.task_.mean[0] == pytest.approx(y.mean(), rel=1e-12)
+    # The alarm in row 7 is not in the sample, but known.
     kinds = dict(zip(names, encoder.kinds, strict=True))
-    assert kinds["alarm"] in ("numbers", "constant")
+    assert kinds["alarm"] == "numbers"
     assert (kinds["town"], kinds["day"]) == ("categories", "dates")
 
 
