@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def is_number(entry: str) -> bool:
@@ -105,6 +111,11 @@ class RowError(ValueError):
     >>> error = RowError("There is inf in row ", 4, ".")
     >>> str(error), error.with_row("5 of the file")
     ('There is inf in row 4.', 'There is inf in row 5 of the file.')
+
+    The fourth row of a batch that begins with row 1000:
+
+    >>> str(error.at(1004))
+    'There is inf in row 1004.'
     """
 
     def __init__(self, before: str, row: int, after: str):
@@ -116,5 +127,32 @@ class RowError(ValueError):
         before, _, after = self.args
         return f"{before}{row}{after}"
 
+    def at(self, row: int) -> RowError:
+        """The same error in another row."""
+        before, _, after = self.args
+        return RowError(before, row, after)
+
     def __str__(self) -> str:
         return self.with_row(self.row)
+
+
+@contextmanager
+def rows_at(position: Sequence[int] | NDArray[np.int64]) -> Iterator[None]:
+    """Context manager in which errors about a row of a batch name its position among all rows.
+
+    Parameters
+    ----------
+    position : (n,)
+        Position of each row of the batch among all rows.
+
+    Examples
+    --------
+    >>> with rows_at(range(1000, 1010)):
+    ...     raise RowError("There is inf in row ", 4, ".")
+    Traceback (most recent call last):
+    stablemiss.text.RowError: There is inf in row 1004.
+    """
+    try:
+        yield
+    except RowError as error:
+        raise error.at(int(position[error.row])) from error

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stablemiss.anymask.expected_error import ErrorModel
-from stablemiss.anymask.members import FitData
+from stablemiss.anymask.fit_data import FitData
 from stablemiss.data import MaskedData
 from stablemiss.methods.em_mixture import EMMixture
 from stablemiss.missingness import MaskAugmentation

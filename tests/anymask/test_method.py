@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stablemiss.anymask import AnyMask, AnyMaskPredictor
-from stablemiss.anymask.members import RESIDUAL_BOOSTING
+from stablemiss.anymask.plan import RESIDUAL_BOOSTING
 from stablemiss.data import MaskedData
 from stablemiss.methods.boosting import Boosting
 from stablemiss.progress import NullProgress

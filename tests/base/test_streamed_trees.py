@@ -12,7 +12,7 @@ from stablemiss.base.boosted_trees import TreeData
 from stablemiss.base.cluster_trees import bin_edges, to_bins, with_edges
 from stablemiss.base.lightgbm_text import load_booster, model_text
 from stablemiss.base.row_stream import RowStream
-from stablemiss.base.streamed_trees import TreeStream, boost_streamed, concatenate
+from stablemiss.base.streamed_trees import TreeStream, boost_streamed
 from stablemiss.data import MaskedData
 from stablemiss.methods import Boosting
 from stablemiss.progress import NullProgress
@@ -78,7 +78,8 @@ def test_trees_are_those_of_lightgbm_on_the_whole_table() -> None:
 
 
 def test_a_bounded_subset_of_very_many_rows_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streamed_trees, "MAX_BINNED_BYTES", 200 * 43)
+    # One byte for each of 3 columns, and 40 for each of 2 targets.
+    monkeypatch.setattr(streamed_trees, "MAX_BINNED_BYTES", 200 * 83)
     data = make_data()
     binned = streamed_trees._BinnedRows(stream_of(data, [1, 299, 300]), NullProgress())
     assert len(binned.sequence()) == 200
@@ -89,6 +90,27 @@ def test_a_bounded_subset_of_very_many_rows_is_used(monkeypatch: pytest.MonkeyPa
     numbers = [where[row.tobytes()] for row in table]
     assert len(set(numbers)) == 200
     np.testing.assert_allclose(binned.target, rows.target[numbers], rtol=1e-6)
+
+
+def test_many_classes_need_more_memory_per_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streamed_trees, "MAX_BINNED_BYTES", 200 * 83)
+    binned = streamed_trees._BinnedRows(stream_of(make_data(), [600]), NullProgress(), n_classes=20)
+    assert binned.n_rows == 200 * 83 // (3 + 20 * 40)
+
+
+def test_a_column_that_is_rare_in_the_sample_is_used() -> None:
+    rng = np.random.default_rng(0)
+    n = 4000
+    flag = (np.arange(n) % 100 == 0).astype(float)
+    X = np.stack([flag, rng.normal(size=n)], axis=1)
+    data = MaskedData.of(X, np.ones(X.shape, dtype=bool), 10 * flag[:, None] + rng.normal(size=(n, 1)))
+    rows = TreeData.of(data)
+    # Four rows of the sample have the flag, fewer than a leaf needs, but forty of all rows.
+    sample = TreeData.of(data.rows(np.arange(400)))
+    stream = TreeStream(Batches(data, [2000, 2000]), lambda batch, _: TreeData.of(batch), n, sample, rows)
+    (text,) = boost_streamed(Boosting(n_trees=30), PARAMS, stream, NullProgress())
+    predictions = load_booster(text, 2, "regression").predict(np.array([[0.0, 0.0], [1.0, 0.0]]))
+    assert predictions[1] > predictions[0] + 5
 
 
 def test_trees_of_bins_become_trees_of_values() -> None:
@@ -105,9 +127,3 @@ def test_trees_of_bins_become_trees_of_values() -> None:
     # New values too, whether they are missing or beyond all edges.
     new = np.array([[np.nan, 0.0, 99.0], [-99.0, np.nan, np.nan], [edges[0][3], edges[1][5], edges[2][7]]])
     np.testing.assert_allclose(of_values.predict(new), booster.predict(to_bins(new, edges)), rtol=1e-12)
-
-
-def test_batches_can_be_joined() -> None:
-    data = make_data(10)
-    parts = [TreeData.of(data.rows(np.arange(3))), TreeData.of(data.rows(np.arange(3, 10)))]
-    np.testing.assert_array_equal(concatenate(parts).table, TreeData.of(data).table)

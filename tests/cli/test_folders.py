@@ -1,6 +1,7 @@
 """`stablemiss fit` and `predict` on folders of Parquet files."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
+from stablemiss import MissingRegressor
 from stablemiss.cli.app import app
 from stablemiss.estimators import load_model, source_fit
 
@@ -66,3 +68,41 @@ def test_options_that_folders_do_not_have_are_refused(folder: Path) -> None:
     assert "'price'" in fails("fit", folder, "--target", "price")
     address = "tcp://127.0.0.1:9"
     assert address in fails("fit", folder, "--target", "y", "--dask", address, "--method", "anymask")
+
+
+def test_a_wrong_row_is_counted_among_the_rows_of_all_files(folder: Path) -> None:
+    table = parquet.read_table(folder / "2.parquet")
+    a = np.asarray(table["a"]).copy()
+    a[11] = np.inf
+    options = ["--target", "y", "--params", '{"budget": "fast", "members": ["mixture"]}']
+    model, damaged = folder.parent / "model.stablemiss", folder.parent / "damaged"
+    run("fit", folder, *options, "--ignore", "row", "--model", model)
+    shutil.copytree(folder, damaged)
+    parquet.write_table(table.set_column(1, "a", pyarrow.array(a)), damaged / "2.parquet")
+    assert "inf in row 412 " in fails("fit", damaged, *options, "--model", folder.parent / "other")
+    assert not (folder.parent / "other").exists()
+    assert "inf in row 412 " in fails("predict", model, damaged, "--output", folder.parent / "predictions")
+
+
+def test_a_folder_that_changes_during_a_fit_does_not_lose_the_model(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = source_fit.fit_source
+
+    def fit_and_change(*arguments: object, **options: object) -> object:
+        counts = original(*arguments, **options)
+        (folder / "3.parquet").write_bytes(b"a file that is still being written")
+        return counts
+
+    monkeypatch.setattr(source_fit, "fit_source", fit_and_change)
+    options = ["--target", "y", "--params", '{"budget": "fast", "members": ["mixture"]}', "--ignore", "row"]
+    facts = json.loads(run("fit", folder, *options, "--model", folder.parent / "model", "--json"))
+    assert facts["n_rows"] == 585
+    assert load_model(folder.parent / "model").target_name_ == "y"
+
+
+def test_predictions_of_a_folder_are_not_written_to_standard_output(folder: Path) -> None:
+    model = folder.parent / "model"
+    table = parquet.read_table(folder).drop_null()
+    MissingRegressor("ols", random_state=0).fit(table.select(["a", "b"]), table["y"]).save(model)
+    assert "--output" in fails("predict", model, folder, "--output", "-")

@@ -7,7 +7,7 @@ import pytest
 
 from stablemiss.data import centre_and_scale
 from stablemiss.encoding import TableEncoder, read_table
-from stablemiss.encoding.streamed import EncodingStatistics, Moments, StreamedEncoder
+from stablemiss.encoding.streamed import EncodingStatistics, Moments, StreamedEncoder, fold_of
 from stablemiss.tasks import Regression
 
 N = 400
@@ -81,13 +81,14 @@ def test_a_row_is_not_encoded_with_its_own_target() -> None:
     # Means and scales change with the target, so that the encoded row is compared with its own fold: in it,
     # no row of the same category may move relative to another fold's.
     others = [row for row in range(N) if row != 17 and rows[row][0] == rows[17][0]]
-    same_fold = [row for row in others if row % 5 == 17 % 5]
-    other_folds = [row for row in others if row % 5 != 17 % 5]
+    fold = fold_of(position)
+    same_fold = [row for row in others if fold[row] == fold[17]]
+    other_folds = [row for row in others if fold[row] != fold[17]]
     assert same_fold
     assert other_folds
     assert again[17, 0] == again[same_fold[0], 0]
     assert (again[other_folds, 0] > again[17, 0] + 1).all()
-    assert np.ptp(values[others, 0]) < 2
+    assert np.ptp(values[others, 0]) < np.ptp(again[others, 0])
 
 
 def test_new_rows_are_encoded_with_the_means_of_all_rows() -> None:
@@ -97,3 +98,19 @@ def test_new_rows_are_encoded_with_the_means_of_all_rows() -> None:
     expected = (of_category.sum() + 5 * y.mean()) / (len(of_category) + 5)
     encoded = encoder.transform(read_table([["name 3", 5.0, 7.0]]))
     assert encoded.values[0, 0] * encoder._scale[0] + encoder._mean[0] == pytest.approx(expected)
+
+
+def test_categories_in_turn_are_encoded_by_their_means() -> None:
+    # As in a table of 20 sensors, sorted by time: each sensor has every 20th row.
+    rng = np.random.default_rng(0)
+    sensor = np.arange(N) % 20
+    rows = [[f"sensor {number}", rng.normal(), 7.0] for number in sensor]
+    y = sensor + 0.1 * rng.normal(size=N)
+    values, _ = fit(rows, y).encode(read_table(rows), np.arange(N))
+    assert np.corrcoef(values[:, 0], y)[0, 1] > 0.9
+
+
+def test_folds_are_of_equal_size_and_independent_of_any_period() -> None:
+    for period in (1, 5, 20, 1024, 1000):
+        counts = np.bincount(fold_of(np.arange(20_000) * period), minlength=5)
+        assert abs(counts - 4000).max() < 250

@@ -1,8 +1,10 @@
 """A fit to rows in batches is a fit to the same rows in memory, up to the sample that it uses."""
 
+import weakref
 from pathlib import Path
 from typing import Any
 
+import dask.dataframe
 import numpy as np
 import polars
 import pyarrow
@@ -10,8 +12,15 @@ import pytest
 from pyarrow import dataset as arrow_dataset
 from pyarrow import parquet
 
-from stablemiss import AnyMaskClassifier, AnyMaskRegressor, MissingRegressor, load_model
+from stablemiss import (
+    AnyMaskClassifier,
+    AnyMaskRegressor,
+    MissingRegressor,
+    SuspiciousDataWarning,
+    load_model,
+)
 from stablemiss.estimators import source_fit
+from stablemiss.sources import open_source
 
 N_ROWS = 3000
 FAST: dict[str, Any] = {"budget": "fast", "random_state": 0}
@@ -72,20 +81,27 @@ def test_few_rows_give_exactly_the_model_of_the_table(rows: pyarrow.Table, folde
 
 
 @pytest.mark.usefixtures("streamed")
-def test_statistics_are_those_of_all_training_rows(rows: pyarrow.Table, folder: Path) -> None:
+def test_statistics_are_those_of_all_training_rows(
+    rows: pyarrow.Table, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The sample is from the middle, the validation rows are the last ones.
+    positions = np.arange(1000, 1800), np.arange(2900, N_ROWS)
+    monkeypatch.setattr(source_fit._StreamedFit, "_draw_rows", lambda self: positions)
     model = AnyMaskRegressor(**FAST, members=["mixture"]).fit(folder, "y")
     encoder, names = model.encoder_, model.encoder_.names
     assert names == rows.column_names[:-1]
     # Exact counts over all rows, not over the sample.
     n_missing = {column.name: column.n_missing for column in model.column_report_}
     assert n_missing == {name: rows[name].null_count for name in names}
-    # Validation rows are left out of means, so that these agree up to their share.
-    values = np.asarray(rows["a"].drop_null())
-    assert abs(encoder._mean[0] - values.mean()) < 0.05
-    assert abs(model.task_.mean[0] - np.mean(rows["y"])) < 0.1
-    # One alarm in 3000 rows is unlikely to be in the sample, but is known.
+    # Means and scales are exact, without the validation rows.
+    training = rows.slice(0, 2900)
+    a, y = np.asarray(training["a"].drop_null()), np.asarray(training["y"])
+    assert encoder._mean[0] == pytest.approx(a.mean(), rel=1e-12)
+    assert encoder._scale[0] == pytest.approx(a.std(), rel=1e-12)
+    assert model.task_.mean[0] == pytest.approx(y.mean(), rel=1e-12)
+    # The alarm in row 7 is not in the sample, but known.
     kinds = dict(zip(names, encoder.kinds, strict=True))
-    assert kinds["alarm"] in ("numbers", "constant")
+    assert kinds["alarm"] == "numbers"
     assert (kinds["town"], kinds["day"]) == ("categories", "dates")
 
 
@@ -133,6 +149,91 @@ def test_rare_categories_and_classes_are_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("streamed")
+def test_classes_outside_of_the_sample_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=N_ROWS)
+    label = (x > 0).astype(int)
+    # One class is in a row outside of the sample, and one only in a validation row.
+    label[2000], label[1050] = 2, 3
+    parquet.write_table(pyarrow.table({"x": x, "label": label}), tmp_path / "rows.parquet")
+    rows = np.arange(800), np.arange(1000, 1200)
+    monkeypatch.setattr(source_fit._StreamedFit, "_draw_rows", lambda self: rows)
+    model = AnyMaskClassifier(**FAST, members=["boosting"]).fit(tmp_path / "rows.parquet", "label")
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+    assert model.validation_scores_["n_rows"] == 199
+    assert np.isfinite(model.predict_proba([[0.0], [1.0]])).all()
+
+
+@pytest.mark.usefixtures("streamed")
+def test_statistics_of_earlier_batches_are_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alive: weakref.WeakSet[Any] = weakref.WeakSet()
+    most = []
+    original = source_fit.Reader.statistics
+
+    def counted(*arguments: Any) -> Any:
+        statistics = original(*arguments)
+        alive.add(statistics)
+        most.append(len(alive))
+        return statistics
+
+    monkeypatch.setattr(source_fit.Reader, "statistics", counted)
+    monkeypatch.setattr(source_fit._StreamedFit, "_encode_sample", interrupt)
+    with pytest.raises(InterruptedError):
+        AnyMaskRegressor(**FAST).fit(folder, "y")
+    assert len(most) == 9
+    assert max(most) <= 3
+
+
+def test_a_list_of_one_column_is_one_target(folder: Path) -> None:
+    with open_source(folder) as source:
+        assert source_fit._check_target(["y"], source, AnyMaskRegressor()) == "y"
+        assert source_fit._check_target(("a", "y"), source, AnyMaskRegressor()) == ["a", "y"]
+
+
+@pytest.mark.parametrize("n_rows", [400, N_ROWS])
+@pytest.mark.usefixtures("streamed")
+def test_an_error_in_a_row_names_its_position_among_all_rows(
+    n_rows: int, rows: pyarrow.Table, tmp_path: Path
+) -> None:
+    table = rows.slice(0, n_rows)
+    y, a = np.asarray(table["y"]).copy(), np.asarray(table["a"]).copy()
+    # Rows without a target are left out, but they count.
+    y[:10], a[n_rows - 17] = np.nan, np.inf
+    columns = {"a": a, "b": table["b"], "y": pyarrow.array(y, from_pandas=True)}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "rows.parquet", row_group_size=150)
+    with pytest.raises(ValueError, match=f"inf in row {n_rows - 17}"):
+        source_fit.fit_source(
+            AnyMaskRegressor(**FAST), tmp_path / "rows.parquet", "y", drop_missing_target=True
+        )
+
+
+@pytest.mark.parametrize("n_rows", [400, N_ROWS])
+@pytest.mark.usefixtures("streamed")
+def test_rows_without_any_target_are_one_sentence(n_rows: int, tmp_path: Path) -> None:
+    table = pyarrow.table({"a": np.arange(float(n_rows)), "y": pyarrow.nulls(n_rows, pyarrow.float64())})
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=150)
+    with pytest.raises(ValueError, match=f"Only 0 of {n_rows:,} rows have a target"):
+        source_fit.fit_source(
+            AnyMaskRegressor(**FAST), tmp_path / "rows.parquet", "y", drop_missing_target=True
+        )
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_constant_target_is_reported_with_the_number_of_training_rows(
+    rows: pyarrow.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = rows.select(["a"]).append_column("y", pyarrow.array(np.ones(N_ROWS)))
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    monkeypatch.setattr(source_fit._StreamedFit, "_fit_encoder", interrupt)
+    with pytest.warns(SuspiciousDataWarning, match="in all 2,550 rows"), pytest.raises(InterruptedError):
+        AnyMaskRegressor(**FAST).fit(tmp_path / "rows.parquet", "y")
+
+
+def interrupt(*arguments: Any) -> None:
+    raise InterruptedError
+
+
+@pytest.mark.usefixtures("streamed")
 def test_wrong_input_is_one_sentence(rows: pyarrow.Table, folder: Path, tmp_path: Path) -> None:
     def refused(message: str, X: Any = folder, y: Any = "y", model: Any = None, **options: Any) -> None:
         model = AnyMaskRegressor(**FAST) if model is None else model
@@ -148,6 +249,7 @@ def test_wrong_input_is_one_sentence(rows: pyarrow.Table, folder: Path, tmp_path
     refused("needs all rows in memory", model=MissingRegressor("ols"))
     refused("classes", model=AnyMaskClassifier(**FAST))
     refused("no file or folder", X="nowhere")
+    refused("Dask", y=dask.dataframe.from_pandas(rows["y"].to_pandas(), npartitions=2))
     refused("never_missing contains column 'a'", model=AnyMaskRegressor(**FAST, never_missing=["a"]))
     y = np.asarray(rows["y"]).copy()
     y[1234] = np.nan

@@ -18,7 +18,11 @@ from pyarrow import parquet
 
 from stablemiss import AnyMaskRegressor, MissingClassifier, MissingRegressor
 from stablemiss.estimators import source_predictions
-from stablemiss.sources import SourceError
+from stablemiss.estimators.prediction_table import Wanted
+from stablemiss.estimators.source_predictions import WritePart
+from stablemiss.sources import SourceError, files
+from stablemiss.sources.cluster import FramePart
+from stablemiss.writing import PREFIX
 
 
 def make_table(n: int, seed: int = 0) -> pyarrow.Table:
@@ -181,6 +185,73 @@ def test_warnings_of_all_batches_are_shown_once(
     with pytest.warns(UserWarning, match=r"Atlantis.*2 later parts") as caught:
         model.predict(tmp_path / "rows.parquet")
     assert len(caught) == 1
+    # Intervals and explanations repeat the warning of a batch.
+    with pytest.warns(UserWarning, match=r"Atlantis.*2 later parts") as caught:
+        model.write_predictions(tmp_path / "rows.parquet", tmp_path / "out", coverage=0.9, explain=True)
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("interrupted", ["before the notes", "before the first file"])
+def test_a_folder_without_a_finished_file_can_be_used_again(
+    model: AnyMaskRegressor, folder: Path, tmp_path: Path, interrupted: str
+) -> None:
+    output = tmp_path / "predictions"
+    if interrupted == "before the notes":
+        # As after a kill of the process.
+        output.mkdir()
+        (output / f"{PREFIX}abc.json").write_text("{")
+    else:
+        with pytest.raises(ValueError, match="cannot be kept"):
+            model.write_predictions(add_column(folder, "prediction"), output, keep=["prediction"])
+    assert model.write_predictions(folder, output, keep=["row"]) == 300
+
+
+def add_column(folder: Path, name: str) -> Path:
+    """A file with the rows of the folder and one more column."""
+    table = parquet.read_table(folder)
+    path = folder.parent / "more.parquet"
+    parquet.write_table(table.append_column(name, table["row"]), path)
+    return path
+
+
+def test_predictions_among_the_rows_are_refused(model: AnyMaskRegressor, folder: Path) -> None:
+    # They would be read as rows when the call is repeated.
+    with pytest.raises(ValueError, match="inside"):
+        model.write_predictions(folder, folder / "predictions")
+    assert not (folder / "predictions").exists()
+
+
+def test_names_of_very_many_files_are_in_the_order_of_the_rows(model: AnyMaskRegressor) -> None:
+    task = WritePart(model, Wanted(), (), (), Path("folder"), n_parts=200_000)
+    numbers = [9, 99_999, 100_000, 199_999]
+    paths = [task.path(FramePart(number, 0, 1, "part", None)).name for number in numbers]
+    assert paths == sorted(paths)
+    assert paths[0] == "part-000009.parquet"
+
+
+def test_an_error_in_a_row_names_its_position_among_all_rows(
+    rows: pyarrow.Table, model: AnyMaskRegressor, tmp_path: Path
+) -> None:
+    a = np.asarray(rows["a"]).copy()
+    a[217] = np.inf
+    table = rows.set_column(rows.schema.get_field_index("a"), "a", pyarrow.array(a))
+    parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=100)
+    with pytest.raises(ValueError, match="inf in row 217"):
+        model.predict(tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="inf in row 217"):
+        model.write_predictions(tmp_path / "rows.parquet", tmp_path / "predictions")
+
+
+def test_rows_of_a_lazy_frame_in_another_order_are_other_rows(
+    model: AnyMaskRegressor, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "GROUP_ROWS", 100)
+    lazy, output = polars.scan_parquet(folder), tmp_path / "predictions"
+    model.write_predictions(lazy, output, keep=["row"])
+    (output / "part-00000.parquet").unlink()
+    with pytest.raises(ValueError, match="other rows"):
+        model.write_predictions(lazy.reverse(), output, keep=["row"])
+    assert model.write_predictions(lazy, output, keep=["row"]) == 300
 
 
 def test_wrong_arguments_are_refused(model: AnyMaskRegressor, folder: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from pyarrow import dataset as arrow_dataset
 from pyarrow import parquet
 
-from stablemiss.sources import SourceError, is_source, open_source
+from stablemiss.sources import SourceError, files, is_source, open_source
 
 
 def write(path: Path, first: int, n: int = 100, **columns: object) -> Path:
@@ -149,8 +149,68 @@ def test_a_damaged_row_group_is_named(tmp_path: Path) -> None:
     middle = column.data_page_offset + column.total_compressed_size // 2
     content[middle : middle + 50] = bytes(50)
     path.write_bytes(content)
-    with open_source(path) as source, pytest.raises(SourceError, match=r"Row group 1 of .*rows\.parquet"):
+    with open_source(path) as source, pytest.raises(SourceError, match=r"row group 1 of .*rows\.parquet"):
         list(source.map(lambda first, table: first))
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"), [(PermissionError("no"), "permission"), (OSError("Corrupt data"), "damaged")]
+)
+def test_a_file_that_cannot_be_read_is_called_damaged_only_if_it_may_be(error: OSError, advice: str) -> None:
+    assert advice in files._unreadable("rows.parquet", error)
+    assert "rows.parquet" in files._unreadable("rows.parquet", error)
+    assert ("damaged" in files._unreadable("rows.parquet", error)) == (advice == "damaged")
+
+
+def test_a_folder_with_the_name_of_a_file_is_a_folder(folder: Path) -> None:
+    (folder / "spark.parquet").mkdir()
+    write(folder / "spark.parquet" / "part-0.parquet", 300)
+    assert values(folder) == np.arange(400.0).tolist()
+
+
+def test_paths_do_not_depend_on_the_working_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Those of the workers of a cluster are different.
+    monkeypatch.chdir(folder.parent)
+    with open_source(folder.name) as source:
+        monkeypatch.chdir("/")
+        assert sum(source.map(lambda first, table: table.num_rows)) == 300
+
+
+def test_a_file_outside_of_the_folders_that_name_a_column_is_refused(folder: Path) -> None:
+    (folder / "year=2024").mkdir()
+    write(folder / "year=2024" / "rows.parquet", 0)
+    with pytest.raises(SourceError, match=r"part-0\.parquet has no 'year'"):
+        open_source(folder)
+
+
+def test_a_link_without_a_file_is_named(folder: Path) -> None:
+    (folder / "part-9.parquet").symlink_to(folder / "nowhere")
+    with pytest.raises(SourceError, match=r"part-9\.parquet is a link"):
+        open_source(folder)
+
+
+def test_a_lazy_frame_of_a_file_that_does_not_exist_is_not_blamed_on_the_disk(folder: Path) -> None:
+    with pytest.raises(SourceError, match=r"nowhere\.parquet") as raised:
+        open_source(polars.scan_parquet(folder / "nowhere.parquet"))
+    assert "TMPDIR" not in str(raised.value)
+
+
+def fingerprints(source: object) -> list[object]:
+    with open_source(source) as opened:
+        return [part.fingerprint() for part in opened.parts]
+
+
+def test_a_fingerprint_changes_if_and_only_if_the_rows_do(folder: Path) -> None:
+    lazy = polars.scan_parquet(folder / "*.parquet")
+    table = parquet.read_table(folder)
+    for first, again, other in [
+        (folder, str(folder), folder / "part-0.parquet"),
+        # The same number of rows, in another order.
+        (lazy, lazy, lazy.reverse()),
+        (arrow_dataset.dataset(table), arrow_dataset.dataset(table), arrow_dataset.dataset(table[::-1])),
+    ]:
+        assert fingerprints(first) == fingerprints(again)
+        assert fingerprints(first) != fingerprints(other)
 
 
 def test_a_filtered_dataset_is_refused_with_advice(folder: Path) -> None:

@@ -3,6 +3,8 @@
 - `method`: the method and its predictor
 - `plan`: the members that each budget fits
 - `members`: fits the members
+- `fit_data`: the rows to which they are fitted, and masked copies of them
+- `streamed_boosting`: boosted trees on rows that need not fit into memory
 - `residual_boosting`: the only member that is not defined in `stablemiss.methods`
 - `stacking`: member weights
 - `calibration`: prediction intervals and prediction sets

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from stablemiss.anymask.members import RESIDUAL_BOOSTING, FitData, fit_boosting, with_masked_copies
-from stablemiss.anymask.plan import BOOSTING, MIXTURE
+from stablemiss.anymask.fit_data import FitData, with_masked_copies
+from stablemiss.anymask.members import fit_boosting
+from stablemiss.anymask.plan import BOOSTING, MIXTURE, RESIDUAL_BOOSTING
 from stablemiss.anymask.steps import Steps
 from stablemiss.base.method import Method, Predictor
 from stablemiss.methods.boosting import Boosting

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from stablemiss.anymask.members import FitData
+from stablemiss.anymask.fit_data import FitData
 from stablemiss.anymask.stacking import observed_fraction
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.methods.em_mixture import EMMixturePredictor

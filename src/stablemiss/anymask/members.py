@@ -3,56 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from stablemiss.anymask.background import BackgroundTask
-from stablemiss.anymask.plan import BOOSTING, MIXTURE, Plan
+from stablemiss.anymask.fit_data import FitData, with_masked_copies
+from stablemiss.anymask.plan import BOOSTING, MIXTURE, RESIDUAL_BOOSTING, Plan
 from stablemiss.anymask.residual_boosting import ResidualBoosting
 from stablemiss.anymask.steps import Steps
+from stablemiss.anymask.streamed_boosting import fit_streamed_boosting
 from stablemiss.base.method import Method, Predictor
+from stablemiss.base.row_stream import RowStream
 from stablemiss.data import MaskedData
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.em_mixture import EMMixture, EMMixturePredictor
-from stablemiss.missingness import MaskSource
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
 from stablemiss.tasks import Classification, Task
 from stablemiss.torch_state import torch_threads
 
-RESIDUAL_BOOSTING = "residual boosting"
-# Boosting is trained on the rows and masked copies of them. Maximum number of rows in the copies, and of
-# cells in the rows and copies together (320 MB).
-MAX_COPIED_ROWS, MAX_COPIED_CELLS = 600_000, 40_000_000
 # Maximum number of rows to which the mixture is fitted. It applies up to MAX_COLUMNS_AT_FULL_ROWS columns and
 # decreases with the square of their number beyond, because the time to fit the mixture grows with the cube.
 MAX_MIXTURE_ROWS, MAX_COLUMNS_AT_FULL_ROWS = 20_000, 64
-
-
-@dataclass(frozen=True, eq=False)
-class FitData:
-    """Data to which all members are fitted.
-
-    Attributes
-    ----------
-    train, valid : MaskedData
-        Training and validation rows; `valid` may be empty.
-    task : Task
-    augmentation : MaskSource
-        Hides further values during training.
-    """
-
-    train: MaskedData
-    valid: MaskedData
-    task: Task
-    augmentation: MaskSource
-
-    @property
-    def held_out(self) -> MaskedData:
-        """Rows for early stopping, stacking and calibration: `valid`, or `train` if `valid` is empty."""
-        return self.valid if len(self.valid) else self.train
 
 
 def names_of_members(methods: dict[str, Method], task: Task) -> list[str]:
@@ -64,7 +38,12 @@ def names_of_members(methods: dict[str, Method], task: Task) -> list[str]:
 
 
 def fit_members(
-    methods: dict[str, Method], plan: Plan, data: FitData, rng: Rng, steps: Steps
+    methods: dict[str, Method],
+    plan: Plan,
+    data: FitData,
+    rng: Rng,
+    steps: Steps,
+    stream: RowStream | None = None,
 ) -> dict[str, Predictor]:
     """Fit the selected members; networks with small steps are trained on a second thread at the same time.
 
@@ -77,6 +56,9 @@ def fit_members(
     rng : numpy Generator
     steps : Steps
         Receives the progress of each member, by its name in `names_of_members`.
+    stream : RowStream, default=None
+        All training rows, if those of `data` are a sample of them. The mixture and the trees are fitted to
+        all rows, the networks to the sample.
     """
     seed = draw_seed(rng)
     # One generator per member, so that leaving out one member does not change the random draws of another.
@@ -98,25 +80,34 @@ def fit_members(
     with background:
         mixture: EMMixturePredictor | None = None
         if isinstance(method := methods.get(MIXTURE), EMMixture):
-            mixture = _fit_mixture(method, data, rngs[MIXTURE], steps, background)
+            mixture = _fit_mixture(method, data, rngs[MIXTURE], steps, background, stream)
             members[MIXTURE] = mixture
         if isinstance(method := methods.get(BOOSTING), Boosting):
-            copies = _boosting_data(data, plan.masked_copies, rngs[BOOSTING])
+            n_copies, reports = plan.masked_copies, (rngs[BOOSTING], steps.report)
             n_threads = background.n_free_threads
-            members |= fit_boosting(method, mixture, copies, rngs[BOOSTING], steps.report, n_threads)
-            del copies  # much larger than the rows themselves
+            if stream is None:
+                copies = _boosting_data(data, n_copies, rngs[BOOSTING])
+                members |= fit_boosting(method, mixture, copies, *reports, n_threads)
+                del copies  # much larger than the rows themselves
+            else:
+                members |= fit_streamed_boosting(method, mixture, data, stream, n_copies, *reports, n_threads)
         return members | background.result(steps.progress)
 
 
 def _fit_mixture(
-    method: EMMixture, data: FitData, rng: Rng, steps: Steps, background: BackgroundTask
+    method: EMMixture,
+    data: FitData,
+    rng: Rng,
+    steps: Steps,
+    background: BackgroundTask,
+    stream: RowStream | None,
 ) -> EMMixturePredictor:
-    subset = mixture_subset(data.train, rng)
+    subset = _mixture_subset(data.train, rng)
     with torch_threads(background.n_free_threads):
-        return method.fit(subset, data.valid, data.task, rng, steps.report(MIXTURE))
+        return method.fit(subset, data.valid, data.task, rng, steps.report(MIXTURE), stream)
 
 
-def mixture_subset(train: MaskedData, rng: Rng) -> MaskedData:
+def _mixture_subset(train: MaskedData, rng: Rng) -> MaskedData:
     """The rows to which the mixture is fitted: all, or a random subset of a long table."""
     max_rows = int(MAX_MIXTURE_ROWS * min(1.0, MAX_COLUMNS_AT_FULL_ROWS / train.n_columns) ** 2)
     return train.rows(np.sort(rng.permutation(len(train))[:max_rows]))
@@ -158,13 +149,3 @@ def _boosting_data(data: FitData, n_copies: int, rng: Rng) -> FitData:
         with_masked_copies(rows, data.augmentation, n_copies, rng) for rows in (data.train, data.held_out)
     )
     return replace(data, train=train, valid=valid)
-
-
-def with_masked_copies(data: MaskedData, augmentation: MaskSource, n_copies: int, rng: Rng) -> MaskedData:
-    """The rows followed by masked copies; if the table is too long for that, a single masked copy alone."""
-    n_copies = min(
-        n_copies, MAX_COPIED_ROWS // max(1, len(data)), MAX_COPIED_CELLS // max(1, data.values.size) - 1
-    )
-    if n_copies > 0:
-        return augmentation.copies(data, n_copies, rng)
-    return data.keep_where(augmentation.draw(len(data), rng))

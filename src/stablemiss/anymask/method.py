@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from stablemiss.anymask.adapting import fit_adapted_members, names_of_adapted_members
 from stablemiss.anymask.calibration import ConformalCalibrator
 from stablemiss.anymask.expected_error import ErrorModel
+from stablemiss.anymask.fit_data import FitData
 from stablemiss.anymask.importance import feature_importance
-from stablemiss.anymask.members import FitData, fit_members, names_of_members
+from stablemiss.anymask.members import fit_members, names_of_members
 from stablemiss.anymask.plan import MAX_MIXTURE_COLUMNS, MEMBERS, MIXTURE, Budget, make_plan
 from stablemiss.anymask.residual_boosting import ResidualBoosting, ResidualBoostingPredictor
 from stablemiss.anymask.stacking import (
@@ -32,6 +33,7 @@ from stablemiss.anymask.stacking import (
 )
 from stablemiss.anymask.steps import Steps
 from stablemiss.base.method import Method, Predictor
+from stablemiss.base.row_stream import RowStream
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.checks import is_integer, shown, to_list
 from stablemiss.data import Bools, Floats, MaskedData
@@ -286,8 +288,27 @@ class AnyMask(Method):
         return True
 
     def fit(
-        self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
+        self,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Task,
+        rng: Rng,
+        progress: Progress,
+        stream: RowStream | None = None,
     ) -> AnyMaskPredictor:
+        """Fit to `train`; see `Method.fit`.
+
+        Parameters
+        ----------
+        train, valid, task, rng, progress
+            As in `Method.fit`.
+        stream : RowStream, default=None
+            All training rows, if `train` is a uniform sample of them. The mixture and the trees are fitted to
+            all rows. Everything else uses the sample: the number of components, histogram bins, feature
+            importance, the network, stacking and calibration. The network makes a fixed number of steps on
+            small batches under new masks, so that it sees each row of the sample a few times at most; more
+            rows would replace other masks of the same rows.
+        """
         plan = make_plan(self.budget)
         methods = plan.select(self.members, train.n_columns)
         augmentation = MaskAugmentation.of(
@@ -298,7 +319,7 @@ class AnyMask(Method):
         # A constant member allows stacking to shrink overconfident predictions towards the mean.
         members: dict[str, Predictor] = {"constant": Constant().fit(train, valid, task, rng, progress)}
         steps = Steps([*names_of_members(methods, task), STACKING], progress)
-        members |= fit_members(methods, plan, data, rng, steps)
+        members |= fit_members(methods, plan, data, rng, steps, stream)
         return stack_and_calibrate(members, data, rng, steps.report(STACKING))
 
     def adapt(

@@ -15,6 +15,8 @@ from stablemiss.methods.em_mixture import EMMixture
 
 Budget = Literal["fast", "default", "best"]
 MIXTURE, BOOSTING, NET = "mixture", "boosting", "net"
+# A further member, if there are a mixture and boosting.
+RESIDUAL_BOOSTING = "residual boosting"
 MEMBERS = (MIXTURE, BOOSTING, NET)
 # Tables with more encoded columns are fitted without the mixture: its time grows with the cube of their
 # number.

@@ -27,7 +27,7 @@ from scipy.special import log_expit, logsumexp
 
 from stablemiss.base.boosted_trees import TreeData, TreesMethod
 from stablemiss.base.lightgbm_text import model_text
-from stablemiss.base.streamed_trees import TreeStream, concatenate
+from stablemiss.base.streamed_trees import TreeStream
 from stablemiss.data import Floats, MaskedData
 from stablemiss.progress import Progress
 
@@ -44,8 +44,6 @@ NOTICED_WITHIN = 10.0
 PAUSE = 2.0
 # Attempts to grow the trees, each with the workers that are left.
 MAX_ATTEMPTS = 5
-# Seconds to wait for a worker if there is none.
-WAIT_FOR_WORKERS = 60
 # Names in scikit-learn's interface of LightGBM.
 NAMES = {
     "min_data_in_leaf": "min_child_samples",
@@ -174,7 +172,7 @@ def _with_all_bins(rows: TreeData, n_bins: Sequence[int]) -> TreeData:
 
 def _field(batches: list[TreeData], name: str, k: int) -> Any:
     """The table, or the k-th target or initial prediction, of a part."""
-    array = getattr(concatenate(batches), name)
+    array = np.concatenate([getattr(batch, name) for batch in batches])
     return array if name == "table" or array.ndim == 1 else np.ascontiguousarray(array[:, k])
 
 
@@ -187,22 +185,25 @@ def _train(
     method: TreesMethod, params: dict[str, Any], client: Any, parts: list[Any], n_features: int, k: int
 ) -> Any:
     """Grow the trees; again if a worker is lost, which LightGBM does not survive."""
-    from stablemiss.sources import lost_worker_message
+    from stablemiss.sources import lost_worker_message, wait_for_worker
 
     has_lost_one = False
+    last_error: Exception | None = None
     for attempt in range(MAX_ATTEMPTS):
         workers = _workers(client)
         try:
             return _train_once(method, params, client, parts, n_features, k)
-        except Exception:
+        except Exception as error:
             # What is raised depends on the moment at which a worker is lost. The next attempt may fail too,
             # while the workers that are left have not ended theirs.
             has_lost_one = has_lost_one or _has_lost_one(client, workers)
             if not has_lost_one:
                 raise
+            last_error = error
             sleep(attempt * PAUSE)
-            _wait_for_worker(client)
-    raise ChildProcessError(lost_worker_message())
+            wait_for_worker(client)
+    what = f"LightGBM did not recover from the loss of Dask workers in {MAX_ATTEMPTS} attempts"
+    raise ChildProcessError(lost_worker_message(what)) from last_error
 
 
 def _train_once(
@@ -289,12 +290,3 @@ def _has_lost_one(client: Any, workers: set[str]) -> bool:
             return False
         sleep(0.2)
     return True
-
-
-def _wait_for_worker(client: Any) -> None:
-    from stablemiss.sources import lost_worker_message
-
-    try:
-        client.wait_for_workers(1, timeout=WAIT_FOR_WORKERS)
-    except TimeoutError as error:
-        raise ChildProcessError(lost_worker_message()) from error

@@ -1,13 +1,13 @@
 """Boosted trees on rows that need not fit into memory.
 
 LightGBM needs all rows at once, but only their histogram bins, one byte per cell. The bins are determined
-from a sample, and batches of rows are binned as they are read. So memory is about one byte per cell and forty
-bytes per row; beyond MAX_BINNED_BYTES, a uniform subset of the rows is used.
+from a sample, and batches of rows are binned as they are read. So memory is about one byte per cell, and
+forty bytes per row and target or class; beyond MAX_BINNED_BYTES, a uniform subset of the rows is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,9 @@ from stablemiss.progress import Progress
 if TYPE_CHECKING:
     import lightgbm
 
-# Maximum size of the binned rows, with 40 bytes per row for targets, initial predictions and gradients.
-MAX_BINNED_BYTES, BYTES_PER_ROW = 1_600_000_000, 40
+# Maximum size of the binned rows, with 40 bytes per row and target or class for targets, initial predictions,
+# scores and gradients.
+MAX_BINNED_BYTES, BYTES_PER_SCORE = 1_600_000_000, 40
 # Each tree is grown on at most this many rows, drawn anew for each tree: a tree with few leaves hardly
 # improves with more, and all rows are used by some trees (stochastic gradient boosting, Friedman 2002).
 MAX_ROWS_PER_TREE = 1_000_000
@@ -83,10 +84,11 @@ def boost_streamed(
     """
     import lightgbm
 
-    params = dict(params)
+    # Otherwise columns that cannot be split with the few rows of the sample would be left out.
+    params = params | {"feature_pre_filter": False}
     progress.start(f"{description}: binning", total=rows.n_rows)
     reference = lightgbm.Dataset(rows.sample.table, _column(rows.sample.target, 0), params=params).construct()
-    binned = _BinnedRows(rows, progress)
+    binned = _BinnedRows(rows, progress, n_classes=int(params.get("num_class", 1)))
     train_set = lightgbm.Dataset(
         binned.sequence(), np.zeros(binned.n_rows, np.float32), reference=reference, params=params
     ).construct()
@@ -117,14 +119,16 @@ class _BinnedRows:
     ----------
     rows : TreeStream
     progress : Progress
+    n_classes : int, default=1
+        Number of scores that LightGBM stores for each row.
     """
 
-    def __init__(self, rows: TreeStream, progress: Progress):
+    def __init__(self, rows: TreeStream, progress: Progress, n_classes: int = 1):
         self._batches, self._progress = rows.batches(), progress
-        bytes_per_row = rows.sample.table.shape[1] + BYTES_PER_ROW
+        n_targets = 1 if rows.sample.target.ndim == 1 else rows.sample.target.shape[1]
+        bytes_per_row = rows.sample.table.shape[1] + BYTES_PER_SCORE * max(n_targets, n_classes)
         self._n_all, self._n_seen = rows.n_rows, 0
         self.n_rows = min(rows.n_rows, MAX_BINNED_BYTES // bytes_per_row)
-        n_targets = 1 if rows.sample.target.ndim == 1 else rows.sample.target.shape[1]
         self.target = np.zeros((self.n_rows, n_targets), dtype=np.float32)
         has_init = rows.sample.init_score is not None
         self.init_score = np.zeros((self.n_rows, n_targets)) if has_init else None
@@ -181,14 +185,3 @@ class _BinnedRows:
 def _column(target: Any, k: int) -> Any:
     """The k-th of several targets, contiguous as LightGBM expects it."""
     return target if target.ndim == 1 else np.ascontiguousarray(target[:, k])
-
-
-def concatenate(batches: Sequence[TreeData]) -> TreeData:
-    """Rows of several batches in one table."""
-    scores = [batch.init_score for batch in batches if batch.init_score is not None]
-    return TreeData(
-        np.concatenate([batch.table for batch in batches]),
-        np.concatenate([batch.target for batch in batches]),
-        np.concatenate([batch.weight for batch in batches]),
-        np.concatenate(scores) if scores else None,
-    )

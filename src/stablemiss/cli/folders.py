@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from stablemiss.cli.columns import Remarks
+from stablemiss.cli.errors import rows_of_file
+from stablemiss.cli.formats import STANDARD
 from stablemiss.cli.interrupts import interruption
 from stablemiss.cli.training import Roles, TrainingRows, check_column
 from stablemiss.text import count
@@ -68,13 +70,12 @@ def fit_folder(
         Address of a Dask scheduler.
     """
     from stablemiss.estimators.source_fit import fit_source
-    from stablemiss.sources import open_source
 
-    with dask_client(dask) as client:
+    with dask_client(dask) as client, rows_of_file(_number_of):
         options: dict[str, Any] = {"drop_missing_target": True, "ignore": roles.ignore}
-        rows.n_dropped = fit_source(estimator, data, roles.target, client=client, **options)
-    with open_source(data) as source:
-        return source.n_rows - rows.n_dropped
+        counts = fit_source(estimator, data, roles.target, client=client, **options)
+    rows.n_dropped = counts.without_target
+    return counts.used
 
 
 def predict_folder(
@@ -104,11 +105,16 @@ def predict_folder(
     """
     from stablemiss.sources import open_source
 
+    if output == STANDARD:
+        raise ValueError(
+            f"The predictions of {data} are a folder of Parquet files, not one file for standard output; "
+            "pass the name of a folder to --output."
+        )
     if keep is True:
         with open_source(data) as source:
             keep = tuple(source.schema.names)
     interruption.message = f"Interrupted; finished files are in {output}, and the same command continues."
-    with dask_client(dask) as client:
+    with dask_client(dask) as client, rows_of_file(_number_of):
         # Redirected to a file, a progress bar would leave only empty lines.
         n_rows = estimator.set_params(verbose=sys.stderr.isatty()).write_predictions(
             data,
@@ -121,6 +127,11 @@ def predict_folder(
         )
     interruption.message = f"Interrupted; {output} was written."
     typer.echo(f"Wrote {count(n_rows, 'prediction')} to {output}.")
+
+
+def _number_of(row: int) -> int:
+    """The number of a row among those of all files, counted from 1."""
+    return row + 1
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from stablemiss.encoding.matching import match_columns
 from stablemiss.encoding.ranges import Ranges
 from stablemiss.encoding.table import Table, missing_entries
 
-# Rows are divided into this many folds by their position. The mean targets with which a training row is
-# encoded come from the other folds, so that no row is encoded with its own target.
+# Rows are divided into this many folds. The mean targets with which a training row is encoded come from the
+# other folds, so that no row is encoded with its own target.
 N_FOLDS = 5
 # As in `fit_target_encoding`.
 SMOOTHING = 5.0
@@ -180,7 +180,7 @@ class StreamedEncoder:
         n_missing = [table.n_rows if c is None else int(missing_entries(c).sum()) for c in columns]
         counts: dict[int, Floats] = {}
         sums: dict[int, Floats] = {}
-        fold, outputs = (position % N_FOLDS)[is_train], outputs[is_train]
+        fold, outputs = fold_of(position[is_train]), outputs[is_train]
         for j, category_encoder in self._target_encoded.items():
             n_categories, column = len(category_encoder.categories), columns[j]
             assert column is not None
@@ -252,7 +252,7 @@ class StreamedEncoder:
             codes = category_encoder.codes(_text(column))
             known = codes < len(category_encoder.categories)
             cells = numbers[:, encoder._slices[j]]
-            cells[known] = means[position[known] % N_FOLDS, codes[known]]
+            cells[known] = means[fold_of(position[known]), codes[known]]
         np.clip(numbers, encoder._ranges.lower, encoder._ranges.upper, out=numbers)
         return encoder._standardise(numbers)
 
@@ -267,6 +267,30 @@ class StreamedEncoder:
             allow_missing_columns=False,
             estimator_name="the model",
         )
+
+
+def fold_of(position: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The fold of each row, (n,), which depends on its position only, so that every pass finds the same one.
+
+    Folds are a hash of the positions, as good as a random draw. With the remainder of the positions, rows of
+    20 sensors in turn would have all rows of a sensor in one fold.
+
+    Parameters
+    ----------
+    position : (n,)
+        Position of each row among all rows.
+
+    Examples
+    --------
+    >>> folds = fold_of(np.arange(0, 200_000, 20))
+    >>> np.bincount(folds, minlength=N_FOLDS).tolist()
+    [1975, 1989, 2038, 2021, 1977]
+    """
+    # The finaliser of SplitMix64 (Steele, Lea & Flood 2014).
+    bits = (position.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return ((bits ^ (bits >> np.uint64(31))) % np.uint64(N_FOLDS)).astype(np.int64)
 
 
 def _text(column: NDArray) -> NDArray:

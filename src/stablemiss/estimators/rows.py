@@ -72,23 +72,25 @@ def check_size(target: Floats, y: Any) -> None:
             )
 
 
-def warn_if_constant(target: Floats, y: Any) -> None:
+def warn_if_constant(target: Floats, y: Any, n_rows: int | None = None) -> None:
     """Warn if the target of a regressor is the same in all rows.
 
     Parameters
     ----------
     target : (n,) or (n, d_output)
-        The target of the rows that are used.
+        The target of the rows that are used, or its smallest and its largest value.
     y : any
         As in `check_size`.
+    n_rows : int, default=None
+        Number of rows that are used, if `target` does not have all of them.
     """
     for j, column in enumerate(np.atleast_2d(target.T)):
         if column.min() == column.max():
             # Level 3 is the user's call: 1 is this function, 2 `fit`.
+            rows = count(len(column) if n_rows is None else n_rows, "row")
             warnings.warn(
-                f"The target y{_named(y, j)} is constant: it is {column[0]:g} in all "
-                f"{count(len(column), 'row')}, so every prediction will be this number. Check which "
-                "column and which rows were passed to fit.",
+                f"The target y{_named(y, j)} is constant: it is {column[0]:g} in all {rows}, so every "
+                "prediction will be this number. Check which column and which rows were passed to fit.",
                 SuspiciousDataWarning,
                 stacklevel=3,
             )

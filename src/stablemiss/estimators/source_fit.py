@@ -8,22 +8,23 @@ encoder is fitted to the sample. The second computes the statistics of its colum
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from stablemiss.anymask import AnyMask
-from stablemiss.anymask.streamed import fit_streamed
 from stablemiss.data import Bools, MaskedData
 from stablemiss.encoding import TableEncoder, read_table
-from stablemiss.encoding.streamed import EncodingStatistics, Moments, StreamedEncoder
+from stablemiss.encoding.streamed import EncodingStatistics, StreamedEncoder
 from stablemiss.estimators.rows import check_size, read_labels, warn_if_constant
 from stablemiss.estimators.source_rows import (
     EncodedStream,
     Reader,
+    ScanTotals,
     Target,
     contains,
     encode_target,
@@ -36,7 +37,7 @@ from stablemiss.progress import NullProgress, Progress, ProgressBar
 from stablemiss.seeding import Rng, to_rng
 from stablemiss.sources import Source, is_dask, open_source
 from stablemiss.tasks import Classification, Regression, Task
-from stablemiss.text import count, quoted
+from stablemiss.text import count, quoted, rows_at
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,10 +46,23 @@ if TYPE_CHECKING:
 # fitted in memory. Quantiles of 200,000 rows are off by at most 0.4 percentage points of their rank, with a
 # probability of 99% (Dvoretzky, Kiefer & Wolfowitz), which is finer than histogram bins.
 MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS, MAX_VALIDATION_ROWS = 200_000, 10_000_000, 20_000
-# More different labels than this are not classes.
-MAX_CLASSES = 1000
 
 Result = TypeVar("Result")
+
+
+class RowCounts(NamedTuple):
+    """Numbers of rows of a fit.
+
+    Attributes
+    ----------
+    used : int
+        Rows with a target.
+    without_target : int
+        Rows without a target, which were left out.
+    """
+
+    used: int
+    without_target: int
 
 
 def fit_source(
@@ -62,7 +76,7 @@ def fit_source(
     client: Any = None,
     drop_missing_target: bool = False,
     ignore: Sequence[str] = (),
-) -> int:
+) -> RowCounts:
     """Fit an estimator to rows that need not fit into memory.
 
     Parameters
@@ -81,10 +95,13 @@ def fit_source(
 
     Returns
     -------
-    int
-        Number of rows without a target.
+    RowCounts
     """
     estimator._check_parameters()
+    if is_dask(y) and not is_dask(X):
+        raise ValueError(
+            "y is a Dask series, but X is not a Dask data frame; pass the name of the column to predict."
+        )
     for name, given in {"sample_weight": sample_weight, "groups": groups, "time": time}.items():
         if given is not None:
             raise ValueError(
@@ -104,14 +121,16 @@ def fit_source(
             raise ValueError(f"There are no columns left to predict {quoted(names)} from.")
         limit = min(MAX_SAMPLE_ROWS, MAX_SAMPLE_CELLS // len(source.columns))
         if source.n_rows <= limit:
-            return _fit_in_memory(estimator, source, target, features, drop_missing_target)
+            n_missing = _fit_in_memory(estimator, source, target, features, drop_missing_target)
+            return RowCounts(source.n_rows - n_missing, n_missing)
         method = estimator._make_method(features)
         if not isinstance(method, AnyMask):
             raise ValueError(
                 f"The method {method.name!r} needs all rows in memory, at most {limit:,} here; got "
                 f"{source.n_rows:,}. Use anymask, or fit a sample of the rows."
             )
-        return _StreamedFit(estimator, method, source, target, features, drop_missing_target).fit()
+        n_missing = _StreamedFit(estimator, method, source, target, features, drop_missing_target).fit()
+        return RowCounts(source.n_rows - n_missing, n_missing)
 
 
 def _check_target(y: Any, source: Source, estimator: Any) -> Target:
@@ -128,8 +147,9 @@ def _check_target(y: Any, source: Source, estimator: Any) -> Target:
         raise ValueError(
             f"There is no column {unknown[0]!r} to predict; the columns are {quoted(source.schema.names)}."
         )
-    if isinstance(y, str):
-        return y
+    # As in scikit-learn, a single column is one target per row.
+    if len(names) == 1:
+        return names[0]
     if isinstance(estimator, ClassifierMixin):
         raise ValueError(f"A classifier predicts one column; got {quoted(list(names))}.")
     return list(names)
@@ -138,19 +158,29 @@ def _check_target(y: Any, source: Source, estimator: Any) -> Target:
 def _fit_in_memory(
     estimator: Any, source: Source, target: Target, features: list[str], drop_missing_target: bool
 ) -> int:
-    """Fit to a source that is small enough to be read as a whole."""
+    """Fit to a source that is small enough to be read as a whole; returns the number of rows dropped."""
     import pyarrow
 
     table = pyarrow.concat_tables(source.map(_same_table), promote_options="permissive")
-    n_dropped = 0
+    position = np.arange(table.num_rows)
     if drop_missing_target:
-        has_target = ~missing_target(table, target)
-        n_dropped = int((~has_target).sum())
-        table = table.filter(pyarrow.array(has_target))
+        position = np.flatnonzero(~missing_target(table, target))
+        if not len(position):
+            raise ValueError(_without_target(target, 0, table.num_rows))
+        table = table.take(position)
     y = read_target(table, target, is_classifier=isinstance(estimator, ClassifierMixin), first_row=0)
-    estimator.fit(table.select(features), y)
+    with rows_at(position):
+        estimator.fit(table.select(features), y)
     estimator.target_name_ = target if isinstance(target, str) else target[0]
-    return n_dropped
+    return source.n_rows - len(position)
+
+
+def _without_target(target: Target, n_with: int, n_rows: int) -> str:
+    names = quoted([target] if isinstance(target, str) else target)
+    return (
+        f"Only {n_with:,} of {count(n_rows, 'row')} have a target, {names}, too few to fit a model to. Check "
+        "which column holds the target, or write the rows that have one to a folder of their own."
+    )
 
 
 def _same_table(first_row: int, table: pyarrow.Table) -> pyarrow.Table:
@@ -178,15 +208,16 @@ class _StreamedFit:
 
     def fit(self) -> int:
         """Fit, set the attributes of the estimator, and return the number of rows without a target."""
-        estimator, reader = self.estimator, self.reader
+        estimator = self.estimator
         try:
             table, position, task, n_missing = self._scan()
+            reader = self.reader
             is_valid = contains(reader.held_out, position)
             encoder, n_train = self._fit_encoder(table, position, is_valid, task)
             sample, valid = self._encode_sample(encoder, table, position, is_valid, task)
             warn_if_few(len(valid), n_train + len(valid))
             stream = EncodedStream(self.source, reader, encoder, task, n_train)
-            predictor = fit_streamed(self.method, sample, valid, stream, task, self.rng, self.progress)
+            predictor = self.method.fit(sample, valid, task, self.rng, self.progress, stream)
         finally:
             self.progress.finish()
         estimator._set_fitted(self.method, encoder.encoder, task, predictor)
@@ -216,47 +247,58 @@ class _StreamedFit:
 
     def _scan(self) -> tuple[pyarrow.Table, NDArray[np.int64], Task, int]:
         """The first pass: the rows of the sample and their positions, the task, the rows without a target."""
-        import pyarrow
+        totals = ScanTotals(self.reader)
+        for scan in self._pass("reading a sample", self.reader.scan):
+            totals.add(scan)
+        table, position = totals.rows()
+        if contains(self.reader.sampled, position).sum() < 2:
+            n_rows = self.source.n_rows
+            message = _without_target(self.reader.target, n_rows - totals.n_missing, n_rows)
+            raise ValueError(message)
+        return table, position, self._make_task(totals, table, position), totals.n_missing
 
-        scans = list(self._pass("reading a sample", self.reader.scan))
-        table = pyarrow.concat_tables([scan.rows for scan in scans], promote_options="permissive")
-        position = np.concatenate([scan.position for scan in scans])
-        table, position = self.reader.with_all_categories(table, position)
-        task: Task
-        if self.reader.is_classifier:
-            labels = sorted({label for scan in scans for label in scan.labels})
-            if not 2 <= len(labels) <= MAX_CLASSES:
-                raise ValueError(
-                    f"A classifier needs 2 to {MAX_CLASSES} classes, but the target has "
-                    f"{len(labels):,} in the training rows. Check the column, or use a regressor if it is "
-                    "numeric."
-                )
-            classes = np.array(labels, dtype=object if isinstance(labels[0], str) else None)
-            task = Classification.of(read_labels(classes, len(labels)))
-        else:
-            moments = reduce(Moments.merged, [scan.moments for scan in scans if scan.moments is not None])
+    def _make_task(self, totals: ScanTotals, table: pyarrow.Table, position: NDArray[np.int64]) -> Task:
+        """The task, from the targets of all training rows."""
+        reader, labels = self.reader, totals.labels
+        if not reader.is_classifier:
+            moments = totals.moments
+            assert moments is not None
             extremes = np.stack([moments.minimum, moments.maximum])
             check_size(extremes, None)
-            warn_if_constant(extremes, None)
+            warn_if_constant(extremes, None, int(moments.count.max()))
             scale = moments.scale()
-            is_single = isinstance(self.reader.target, str)
-            task = Regression(moments.mean, np.where(np.isinf(scale), 1.0, scale), is_single)
-        return table, position, task, sum(scan.n_missing for scan in scans)
+            is_single = isinstance(reader.target, str)
+            return Regression(moments.mean, np.where(np.isinf(scale), 1.0, scale), is_single)
+        # Validation rows of a class that no training row has become training rows.
+        label = read_target(table, reader.target, is_classifier=True, first_row=0)
+        is_new = np.array([one not in labels for one in label.tolist()])
+        held_out = np.setdiff1d(reader.held_out, position[is_new])
+        sampled = np.union1d(reader.sampled, position[is_new])
+        self.reader = replace(reader, held_out=held_out, sampled=sampled)
+        classes = sorted(labels | set(label[is_new].tolist()))
+        if len(classes) < 2:
+            raise ValueError(
+                f"A classifier needs at least 2 classes, but the target {reader.target!r} is {classes[0]!r} "
+                "in all rows. Check the column."
+            )
+        array = np.array(classes, dtype=object if isinstance(classes[0], str) else None)
+        return Classification.of(read_labels(array, len(classes)))
 
     def _fit_encoder(
         self, table: pyarrow.Table, position: NDArray[np.int64], is_valid: Bools, task: Task
     ) -> tuple[StreamedEncoder, int]:
         """Fit an encoder to the sample, then the second pass. Also returns the number of training rows."""
         estimator, reader = self.estimator, self.reader
-        rows = read_table(table.select(reader.features))
         target = read_target(table, reader.target, reader.is_classifier, 0)
         encoder = TableEncoder(estimator.max_one_hot, estimator.date_features)
+        with rows_at(position):
+            rows = read_table(table.select(reader.features))
         encoder.fit_transform(rows, np.flatnonzero(~is_valid), encode_target(task, target), task, self.rng)
         numeric = [is_numeric(self.source.schema.field(name).type) for name in reader.features]
         streamed = StreamedEncoder(encoder, np.array(numeric))
         function = partial(reader.statistics, streamed, task)
-        found = [one for one in self._pass("statistics of all rows", function) if one is not None]
-        statistics = reduce(EncodingStatistics.merged, found)
+        batches = (one for one in self._pass("statistics of all rows", function) if one is not None)
+        statistics = reduce(EncodingStatistics.merged, batches)
         streamed.set_statistics(statistics)
         never_missing = self.method.never_missing or ()
         for column in never_missing:

@@ -22,8 +22,8 @@ from stablemiss.estimators.archive import FORMAT_VERSION, checksum, pack
 from stablemiss.estimators.prediction_table import Predictions, Wanted
 from stablemiss.progress import NullProgress, ProgressBar
 from stablemiss.sources import Part, Source, find_client, is_dask, open_source
-from stablemiss.text import count, quoted
-from stablemiss.writing import atomic_write
+from stablemiss.text import count, quoted, rows_at
+from stablemiss.writing import PREFIX, atomic_write
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +33,8 @@ NOTES = "_predictions.json"
 # Errors of the operating system that mean that there is no space left.
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
-Caught = list[tuple[str, type[Warning]]]
+# Kind of warning → the first of this kind, and the number of batches that had one.
+Caught = dict[type[Warning], tuple[str, int]]
 
 
 class SourcePredictions:
@@ -65,7 +66,8 @@ class SourcePredictions:
         X : path, pyarrow Dataset, polars LazyFrame or dask DataFrame
             A Parquet file, or a folder of such files. Columns are matched by name; others are ignored.
         folder : path
-            Folder to write. It is created, unless it contains the first files of the same predictions.
+            Folder to write, not inside X. It is created, unless it contains the first files of the same
+            predictions.
         coverage : float between 0 and 1, default=None
             Also write prediction intervals, or sets of classes, that contain the target with this
             probability. Raising it widens them. None writes neither.
@@ -105,6 +107,11 @@ class SourcePredictions:
         kept = to_list(keep)
         if kept is None:
             raise ValueError(f"keep must be a list of column names; got {shown(keep)}.")
+        if isinstance(X, str | os.PathLike) and Path(folder).resolve().is_relative_to(Path(X).resolve()):
+            raise ValueError(
+                f"The folder {folder} for the predictions is inside {X}, so that they would be read as rows "
+                "if the call is repeated; choose a folder outside of it."
+            )
         with open_source(X, client=client) as source:
             features = select_features(self, source)
             unknown = [name for name in kept if name not in source.schema.names]
@@ -112,7 +119,8 @@ class SourcePredictions:
                 raise ValueError(
                     f"keep names {quoted(unknown)}, but the columns of X are {quoted(source.schema.names)}."
                 )
-            task = WritePart(self, wanted, tuple(features), tuple(kept), Path(folder).absolute())
+            columns = tuple(features), tuple(kept)
+            task = WritePart(self, wanted, *columns, Path(folder).absolute(), len(source.parts))
             prepare_folder(task, source)
             return _write(task, source, ProgressBar() if self.verbose else NullProgress())
 
@@ -131,6 +139,8 @@ class WritePart:
         Columns that the model reads, and columns that are copied.
     folder : Path
         Folder to write to.
+    n_parts : int
+        Number of parts.
     """
 
     estimator: Any
@@ -138,17 +148,19 @@ class WritePart:
     features: tuple[str, ...]
     kept: tuple[str, ...]
     folder: Path
+    n_parts: int
 
     def path(self, part: Part) -> Path:
-        """The file of a part."""
-        return self.folder / f"part-{part.number:05d}.parquet"
+        """The file of a part. The order of the names is that of the parts, however many there are."""
+        width = max(5, len(str(self.n_parts - 1)))
+        return self.folder / f"part-{part.number:0{width}d}.parquet"
 
     def __call__(self, part: Part) -> Caught:
         """Write the file of a part unless it exists; return the warnings of the model."""
         from pyarrow import parquet
 
         path = self.path(part)
-        caught: Caught = []
+        caught: Caught = {}
         if path.exists():
             return caught
         columns = list(dict.fromkeys((*self.features, *self.kept)))
@@ -156,9 +168,9 @@ class WritePart:
             with atomic_write(path) as unfinished:
                 writer = None
                 try:
-                    for _, table in part.batches(columns):
-                        predictions, new = _with_warnings(self._predict, table)
-                        caught += new
+                    for first_row, table in part.batches(columns):
+                        predictions, new = _with_warnings(first_row, table, self._predict)
+                        _merge(caught, new)
                         writer = writer or parquet.ParquetWriter(unfinished, predictions.schema)
                         writer.write_table(predictions)
                 finally:
@@ -214,7 +226,7 @@ def predict_source(estimator: Any, method: str, X: Any, *arguments: Any) -> Any:
         results, caught = [], Caught()
         for result, new in source.map(function):
             results.append(result)
-            caught += new
+            _merge(caught, new)
     _show(caught)
     return np.concatenate(results)
 
@@ -256,11 +268,13 @@ def prepare_folder(task: WritePart, source: Source) -> None:
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file; pass the name of a folder for the predictions.")
     folder.mkdir(parents=True, exist_ok=True)
-    if not path.exists():
-        if any(folder.iterdir()):
-            raise ValueError(
-                f"The folder {folder} contains other files; choose a new folder for the predictions."
-            )
+    # An earlier call may have ended before its first file was complete.
+    files = [file.name for file in folder.iterdir() if not file.name.startswith(PREFIX)]
+    if not path.exists() and files:
+        raise ValueError(
+            f"The folder {folder} contains other files; choose a new folder for the predictions."
+        )
+    if files in ([], [NOTES]):
         with atomic_write(path) as unfinished:
             unfinished.write_text(json.dumps(notes, indent=2))
         return
@@ -285,9 +299,11 @@ def _write(task: WritePart, source: Source, progress: ProgressBar | NullProgress
     progress.start("predicting", sum(part.n_rows for part in source.parts))
     try:
         for part, new in zip(source.parts, source.map_parts(task), strict=True):
-            caught += new
+            _merge(caught, new)
             n_done += part.n_rows
             progress.update(n_done, count(n_done, "row"))
+    except ChildProcessError as error:
+        raise ChildProcessError(f"{error} The files in {task.folder} that are complete are kept.") from error
     finally:
         progress.finish()
     _show(caught)
@@ -297,25 +313,44 @@ def _write(task: WritePart, source: Source, progress: ProgressBar | NullProgress
 def _predict_table(
     estimator: Any, method: str, arguments: tuple[Any, ...], first_row: int, table: pyarrow.Table
 ) -> tuple[Any, Caught]:
-    return _with_warnings(partial(getattr(estimator, method), table, *arguments))
+    return _with_warnings(first_row, table, lambda rows: getattr(estimator, method)(rows, *arguments))
 
 
-def _with_warnings(function: Callable[..., Any], *arguments: Any) -> tuple[Any, Caught]:
-    """The result of a function and its warnings, which would otherwise stay on a worker."""
-    with warnings.catch_warnings(record=True) as caught:
+def _with_warnings(
+    first_row: int, table: pyarrow.Table, predict: Callable[[pyarrow.Table], Any]
+) -> tuple[Any, Caught]:
+    """Predictions for a batch and their warnings, which would otherwise stay on a worker.
+
+    Parameters
+    ----------
+    first_row : int
+        Position of the first row of the batch among all rows.
+    table : pyarrow.Table
+        The batch.
+    predict : callable
+        From a table to predictions.
+    """
+    with warnings.catch_warnings(record=True) as caught, rows_at(range(first_row, first_row + len(table))):
         warnings.simplefilter("always")
-        result = function(*arguments)
-    return result, [(str(warning.message), warning.category) for warning in caught]
+        result = predict(table)
+    # Predictions, intervals and explanations of the same batch repeat the same warning.
+    first = {warning.category: str(warning.message) for warning in reversed(caught)}
+    return result, {category: (message, 1) for category, message in first.items()}
+
+
+def _merge(caught: Caught, later: Caught) -> None:
+    """Add the warnings of later batches."""
+    for category, (message, n_batches) in later.items():
+        first, n_before = caught.get(category, (message, 0))
+        caught[category] = first, n_before + n_batches
 
 
 def _show(caught: Caught) -> None:
     """Show the first warning of each kind; later ones differ only in the rows they are about."""
-    first = {category: message for message, category in reversed(caught)}
-    for category, message in first.items():
-        n_others = sum(kind is category for _, kind in caught) - 1
-        later = f" ({count(n_others, 'later part')} of the rows had similar ones.)" if n_others else ""
+    for category, (message, n_batches) in caught.items():
+        later = f" ({count(n_batches - 1, 'later part')} of the rows had similar ones.)"
         # Level 4 is the user's call: 1 is this function, 2 `predict_source`, 3 `predict`.
-        warnings.warn(f"{message}{later}", category, stacklevel=4)
+        warnings.warn(f"{message}{later if n_batches > 1 else ''}", category, stacklevel=4)
 
 
 def _predict_dask(estimator: Any, method: str, X: Any, arguments: tuple[Any, ...]) -> Any:

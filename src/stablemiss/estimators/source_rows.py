@@ -18,13 +18,15 @@ from stablemiss.encoding.streamed import EncodingStatistics, Moments, StreamedEn
 from stablemiss.estimators.rows import MAX_DEVIATION
 from stablemiss.sources import Part, Source
 from stablemiss.tasks import Classification, Task
-from stablemiss.text import count, quoted
+from stablemiss.text import count, quoted, rows_at
 
 if TYPE_CHECKING:
     import pyarrow
 
-# Text columns with more different entries in a batch are represented by the sample alone.
-MAX_EXAMPLES = 1000
+# Text columns with more different entries in a batch, or in all batches, are represented by the sample alone.
+MAX_EXAMPLES, MAX_CATEGORIES = 1000, 10_000
+# More different labels than this are not classes.
+MAX_CLASSES = 1000
 
 Result = TypeVar("Result")
 # The name of the column to predict, or the names of several.
@@ -38,13 +40,13 @@ class Scan:
     Attributes
     ----------
     rows : pyarrow.Table
-        The rows of the sample and the validation rows.
+        The rows of the sample, the validation rows, and a row for each category.
     position : (n,) int64
         Their positions among all rows.
     moments : Moments or None
         Of a numeric target in training rows.
-    labels : dict
-        Class → number of training rows.
+    labels : set
+        Classes of the training rows.
     n_missing : int
         Number of rows without a target.
     """
@@ -52,7 +54,7 @@ class Scan:
     rows: pyarrow.Table
     position: NDArray[np.int64]
     moments: Moments | None
-    labels: dict[Any, int]
+    labels: set[Any]
     n_missing: int
 
 
@@ -106,18 +108,19 @@ class Reader:
         is_chosen[self._examples(table, np.flatnonzero(~is_held_out))] = True
         chosen = np.flatnonzero(is_chosen)
         training = target[~is_held_out]
-        moments, labels = None, dict[Any, int]()
+        moments, labels = None, set[Any]()
         if self.is_classifier:
-            found, counts = np.unique(training, return_counts=True)
-            labels = dict(zip(found.tolist(), counts.tolist(), strict=True))
+            labels = set(np.unique(training).tolist())
         else:
-            moments = Moments.of(training.reshape(len(training), -1))
+            # A batch may have no training rows.
+            n_targets = 1 if isinstance(self.target, str) else len(self.target)
+            moments = Moments.of(training.reshape(len(training), n_targets))
         return Scan(table.take(chosen), position[chosen], moments, labels, n_rows - table.num_rows)
 
     def _examples(self, table: pyarrow.Table, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The first of these rows with each entry of a text column, so that no category is overlooked."""
+        """The first of these rows with each category or class, so that none is overlooked."""
         examples = [np.zeros(0, dtype=np.int64)]
-        for name in text_columns(table, self.features, self.target):
+        for name in self.category_columns(table):
             codes = table.column(name).take(rows).combine_chunks().dictionary_encode()
             if len(codes.dictionary) <= MAX_EXAMPLES:
                 # Missing entries have no code.
@@ -125,30 +128,13 @@ class Reader:
                 examples.append(rows[np.unique(found, return_index=True)[1]])
         return np.concatenate(examples)
 
-    def with_all_categories(
-        self, table: pyarrow.Table, position: NDArray[np.int64]
-    ) -> tuple[pyarrow.Table, NDArray[np.int64]]:
-        """The rows of the sample and the validation rows, and one training row for each further category.
+    def category_columns(self, table: pyarrow.Table) -> list[str]:
+        """The features that hold text or categories, and the target of a classifier."""
+        from pyarrow import types
 
-        Parameters
-        ----------
-        table : pyarrow.Table
-            The rows of all scans.
-        position : (n,)
-            Their positions among all rows.
-        """
-        is_held_out = contains(self.held_out, position)
-        is_kept = contains(self.sampled, position) | is_held_out
-        is_known = is_kept & ~is_held_out
-        for name in text_columns(table, self.features, self.target):
-            entries = np.array(table.column(name).to_pylist(), dtype=object)
-            known = set(entries[is_known].tolist()) | {None}
-            for row in np.flatnonzero(~is_kept):
-                if entries[row] not in known:
-                    known.add(entries[row])
-                    is_kept[row] = True
-        kept = np.flatnonzero(is_kept)
-        return table.take(kept), position[kept]
+        tests = (types.is_string, types.is_large_string, types.is_string_view, types.is_dictionary)
+        is_text = {name: any(test(table.schema.field(name).type) for test in tests) for name in self.features}
+        return [name for name in self.features if is_text[name]] + [str(self.target)] * self.is_classifier
 
     def statistics(
         self, encoder: StreamedEncoder, task: Task, first_row: int, table: pyarrow.Table
@@ -159,7 +145,9 @@ class Reader:
             return None
         is_train = ~contains(self.held_out, position)
         outputs = to_outputs(encode_target(task, target), task)
-        return encoder.statistics(read_table(table.select(self.features)), outputs, position, is_train)
+        with rows_at(position):
+            rows = read_table(table.select(self.features))
+            return encoder.statistics(rows, outputs, position, is_train)
 
     def encode(
         self, encoder: StreamedEncoder, task: Task, first_row: int, table: pyarrow.Table
@@ -170,9 +158,87 @@ class Reader:
         if not len(kept):
             return None
         table, target, position = table.take(kept), target[kept], position[kept]
-        values, mask = encoder.encode(read_table(table.select(self.features)), position)
+        with rows_at(position):
+            values, mask = encoder.encode(read_table(table.select(self.features)), position)
         groups = encoder.encoder.groups
         return MaskedData(values, mask, encode_target(task, target), np.ones(len(kept)), groups)
+
+
+class ScanTotals:
+    """The scans of all batches, added up so that memory does not grow with the number of batches.
+
+    Parameters
+    ----------
+    reader : Reader
+        Whose scans are added.
+
+    Attributes
+    ----------
+    moments : Moments or None
+        Of a numeric target in all training rows.
+    labels : set
+        Classes of all training rows.
+    n_missing : int
+        Number of rows without a target.
+    """
+
+    def __init__(self, reader: Reader):
+        self._reader = reader
+        self.moments: Moments | None = None
+        self.labels: set[Any] = set()
+        self.n_missing = 0
+        self._tables: list[pyarrow.Table] = []
+        self._positions: list[NDArray[np.int64]] = []
+        # Entries of the training rows so far, by column.
+        self._known: dict[str, set[Any]] = {}
+
+    def add(self, scan: Scan) -> None:
+        """Add a scan; raises ValueError if there are too many classes."""
+        self.n_missing += scan.n_missing
+        if scan.moments is not None:
+            self.moments = scan.moments if self.moments is None else self.moments.merged(scan.moments)
+        self.labels |= scan.labels
+        if len(self.labels) > MAX_CLASSES:
+            raise ValueError(
+                f"A classifier needs 2 to {MAX_CLASSES:,} classes, but the target has more. Check the "
+                "column, or use a regressor if it is numeric."
+            )
+        kept = self._with_new_categories(scan.rows, scan.position, self._known)
+        self._tables.append(scan.rows.take(kept))
+        self._positions.append(scan.position[kept])
+
+    def rows(self) -> tuple[pyarrow.Table, NDArray[np.int64]]:
+        """The rows of the sample, the validation rows, and one training row for each further category.
+
+        Returns
+        -------
+        table : pyarrow.Table
+        position : (n,) int64
+            Their positions among all rows.
+        """
+        import pyarrow
+
+        table = pyarrow.concat_tables(self._tables, promote_options="permissive")
+        position = np.concatenate(self._positions)
+        # Again, because the sample may have a category in a later batch than the first row with it.
+        kept = self._with_new_categories(table, position, {})
+        return table.take(kept), position[kept]
+
+    def _with_new_categories(
+        self, table: pyarrow.Table, position: NDArray[np.int64], known: dict[str, set[Any]]
+    ) -> NDArray[np.int64]:
+        """The rows of the sample, the validation rows, and others with categories that are not `known`."""
+        is_held_out = contains(self._reader.held_out, position)
+        is_kept = contains(self._reader.sampled, position) | is_held_out
+        for name in self._reader.category_columns(table):
+            entries = np.array(table.column(name).to_pylist(), dtype=object)
+            of_column = known.setdefault(name, {None})
+            of_column |= set(entries[is_kept & ~is_held_out].tolist())
+            for row in np.flatnonzero(~is_kept):
+                if entries[row] not in of_column and len(of_column) < MAX_CATEGORIES:
+                    of_column.add(entries[row])
+                    is_kept[row] = True
+        return np.flatnonzero(is_kept)
 
 
 class EncodedStream(RowStream):
@@ -214,15 +280,6 @@ def _call_part(
     for first_row, table in part.batches(columns):
         results += _call(encode, function, first_row, table)
     return results
-
-
-def text_columns(table: pyarrow.Table, features: Sequence[str], target: Target) -> list[str]:
-    """The columns, the target included, that hold text or categories."""
-    from pyarrow import types
-
-    names = [*features, target] if isinstance(target, str) else [*features, *target]
-    tests = (types.is_string, types.is_large_string, types.is_string_view, types.is_dictionary)
-    return [name for name in names if any(test(table.schema.field(name).type) for test in tests)]
 
 
 def encode_target(task: Task, target: NDArray) -> NDArray:

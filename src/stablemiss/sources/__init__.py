@@ -5,7 +5,13 @@
 - `cluster`: sources whose parts are processed by the workers of a Dask cluster
 """
 
-from stablemiss.sources.cluster import connect_dask, find_client, is_dask, lost_worker_message
+from stablemiss.sources.cluster import (
+    connect_dask,
+    find_client,
+    is_dask,
+    lost_worker_message,
+    wait_for_worker,
+)
 from stablemiss.sources.files import is_source, open_source
 from stablemiss.sources.parts import Part, Source, SourceError
 
@@ -19,4 +25,5 @@ __all__ = [
     "is_source",
     "lost_worker_message",
     "open_source",
+    "wait_for_worker",
 ]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 Result = TypeVar("Result")
-# Seconds to wait for a scheduler.
-TIMEOUT = 10
+# Seconds to wait for a scheduler, and for a worker if there is none.
+TIMEOUT, WAIT_FOR_WORKERS = 10, 60
 
 
 def is_dask(X: Any) -> bool:
@@ -69,11 +69,33 @@ def connect_dask(address: str) -> Any:
     return client
 
 
-def lost_worker_message() -> str:
+def lost_worker_message(what: str) -> str:
+    """A sentence for work that Dask workers did not survive, which does not pretend to know the cause.
+
+    Parameters
+    ----------
+    what : str
+        What happened, with a verb.
+
+    Examples
+    --------
+    >>> print(lost_worker_message("All Dask workers were lost"))
+    All Dask workers were lost; see their logs for the cause (if it is memory, give them more or make
+    partitions smaller), and run the same again.
+    """
     return (
-        "Dask workers were killed again and again, most likely because their memory ran out; give them more "
-        "memory or smaller partitions, and run the same again: finished parts of predictions are kept."
+        f"{what}; see their logs for the cause (if it is memory, give them more or make partitions smaller), "
+        "and run the same again."
     )
+
+
+def wait_for_worker(client: Any) -> None:
+    """Wait until the cluster has a worker; raises ChildProcessError if none joins it."""
+    try:
+        client.wait_for_workers(1, timeout=WAIT_FOR_WORKERS)
+    except TimeoutError as error:
+        what = f"All Dask workers were lost, and none joined within {WAIT_FOR_WORKERS} seconds"
+        raise ChildProcessError(lost_worker_message(what)) from error
 
 
 class DistributedSource(Source):
@@ -105,7 +127,7 @@ class DistributedSource(Source):
         ]
 
     def _submit_part(self, function: Any, part: Part, worker: str | None) -> Any:
-        return self.client.submit(_call, function, part, pure=False, workers=worker, allow_other_workers=True)
+        return self.client.submit(_call, function, part, pure=False, **_preferring(worker))
 
     def map_parts(self, function: Callable[[Part], Result]) -> Iterator[Result]:
         from distributed.scheduler import KilledWorker
@@ -113,15 +135,32 @@ class DistributedSource(Source):
         futures = self.submit(function)
         try:
             for number, future in enumerate(futures):
-                result = future.result()
+                result = self._result(future)
                 # Frees the result on its worker.
                 futures[number] = None
                 del future
                 yield result
-        except (KilledWorker, CancelledError) as error:
-            raise ChildProcessError(lost_worker_message()) from error
+        except KilledWorker as error:
+            what = "Dask workers were lost again and again while they processed the same rows"
+            raise ChildProcessError(lost_worker_message(what)) from error
+        except CancelledError as error:
+            raise ChildProcessError(
+                f"The Dask scheduler has dropped the work ({error}); check that it still runs, and run the "
+                "same again."
+            ) from error
         finally:
             self.client.cancel([future for future in futures if future is not None])
+
+    def _result(self, future: Any) -> Any:
+        """The result of a future. Without any worker, Dask would wait for ever."""
+        while True:
+            try:
+                return future.result(timeout=WAIT_FOR_WORKERS)
+            except TimeoutError:
+                # The task itself may have raised it.
+                if future.done():
+                    raise
+                wait_for_worker(self.client)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +180,10 @@ class FramePart(Part):
     target: Any = None
     target_name: str | None = None
 
+    def fingerprint(self) -> list[Any]:
+        # The key of a partition follows from the files or rows that it is computed from, and from the query.
+        return [self.n_rows, str(self.frame.key)]
+
     def tables(self, columns: Sequence[str], max_rows: int) -> Iterator[pyarrow.Table]:
         import pyarrow
 
@@ -149,6 +192,7 @@ class FramePart(Part):
             import dask
 
             frame, target = dask.compute(frame, target, scheduler="synchronous")
+        frame = _with_text_labels(frame)
         if target is not None:
             if len(target) != len(frame):
                 raise SourceError(
@@ -174,14 +218,14 @@ def open_dask(X: Any, y: Any = None) -> Source:
     import pyarrow
 
     client = find_client()
-    schema = pyarrow.Schema.from_pandas(X._meta, preserve_index=False).remove_metadata()
+    schema = pyarrow.Schema.from_pandas(_with_text_labels(X._meta), preserve_index=False).remove_metadata()
     name = None
     targets: list[Any] = [None] * X.npartitions
     if y is not None:
-        if not is_dask(y) or y.npartitions != X.npartitions:
+        if not is_dask(y) or y.ndim != 1 or y.npartitions != X.npartitions:
             raise SourceError(
-                "The target of a Dask data frame must be a column of it, by name, or a Dask series with "
-                f"the same {X.npartitions} partitions."
+                "The target of a Dask data frame must be the name of a column of it, a list of such names, "
+                f"or a Dask series with the same {X.npartitions} partitions."
             )
         name = y.name if isinstance(y.name, str) else "target"
         if name in schema.names:
@@ -213,7 +257,7 @@ class _PartitionSource(DistributedSource):
         bare = replace(part, frame=None, target=None)
         # The part is pickled, because Dask would look for its own objects inside it.
         task = dask.delayed(_call_with, pure=False)(function, _Opaque(bare), part.frame, part.target)
-        return self.client.compute(task, workers=worker, allow_other_workers=True)
+        return self.client.compute(task, **_preferring(worker))
 
 
 class _Opaque:
@@ -221,6 +265,16 @@ class _Opaque:
 
     def __init__(self, part: FramePart):
         self.part = part
+
+
+def _preferring(worker: str | None) -> dict[str, Any]:
+    """Options of a task that another worker may process too; Dask does not accept them without a worker."""
+    return {} if worker is None else {"workers": worker, "allow_other_workers": True}
+
+
+def _with_text_labels(frame: Any) -> Any:
+    """A data frame of pandas whose column labels are text, as the names of columns in a schema are."""
+    return frame.set_axis([str(label) for label in frame.columns], axis=1)
 
 
 def _identity(function: Callable[[Part], Result]) -> Callable[[Part], Result]:

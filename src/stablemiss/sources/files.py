@@ -6,7 +6,10 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import file_digest, sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,28 +60,26 @@ def open_source(X: Any, y: Any = None, client: Any = None) -> Source:
         return open_dask(X, y)
     if find_spec("pyarrow") is None:
         raise ModuleNotFoundError('Reading Parquet needs pyarrow; install: pip install "stablemiss[files]".')
-    from pyarrow import dataset as arrow_dataset
-
-    folder = None
-    if _is_lazy(X):
-        folder = tempfile.TemporaryDirectory(prefix="stablemiss-")
-        X = _spool(X, Path(folder.name))
-    if not _is_dataset(X):
-        X = _open_path(Path(X))
-    try:
-        fragments = list(X.get_fragments())
-    except ValueError as error:
-        raise SourceError(
-            "A filtered or projected dataset has no parts of its own; write its rows to a folder first, or "
-            "pass a polars lazy frame."
-        ) from error
-    schema, parts = _parts(X.schema, fragments, is_temporary=folder is not None)
-    if not sum(part.n_rows for part in parts):
-        raise SourceError("The files have no rows; check the query that wrote them.")
-    assert isinstance(X, arrow_dataset.Dataset)
-    source = LocalSource(schema, parts) if client is None else DistributedSource(schema, parts, client)
-    if folder is not None:
-        source._stack.callback(folder.cleanup)
+    # The temporary file of a lazy frame is removed at once if it cannot be opened.
+    with ExitStack() as stack:
+        is_temporary = _is_lazy(X)
+        if is_temporary:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stablemiss-"))
+            X = _spool(X, Path(folder))
+        if not _is_dataset(X):
+            X = _open_path(Path(X))
+        try:
+            fragments = list(X.get_fragments())
+        except ValueError as error:
+            raise SourceError(
+                "A filtered or projected dataset has no parts of its own; write its rows to a folder first, "
+                "or pass a polars lazy frame."
+            ) from error
+        schema, parts = _parts(X.schema, fragments, is_temporary)
+        if not sum(part.n_rows for part in parts):
+            raise SourceError("The files have no rows; check the query that wrote them.")
+        source = LocalSource(schema, parts) if client is None else DistributedSource(schema, parts, client)
+        source._stack.push(stack.pop_all())
     return source
 
 
@@ -104,9 +105,13 @@ class FragmentPart(Part):
     is_temporary: bool
 
     def fingerprint(self) -> list[Any]:
-        # The file of a lazy frame has a new name in each run.
+        # The file of a lazy frame has a new name in each run, and may have other rows, or another order of
+        # them, for instance after a join.
         if self.is_temporary:
-            return [self.n_rows]
+            return [self.n_rows, _digest(self.fragment.path)]
+        # Tables in memory that were made a dataset are no files.
+        if not hasattr(self.fragment, "filesystem"):
+            return [self.n_rows, _digest_rows(self)]
         info = self.fragment.filesystem.get_file_info(self.fragment.path)
         return [self.name, self.n_rows, info.size, info.mtime_ns]
 
@@ -124,7 +129,7 @@ class FragmentPart(Part):
             else:
                 yield from self._row_group_tables(columns, max_rows)
         except FileNotFoundError as error:
-            raise SourceError(f"The file of {self.name} has vanished; restore it and start again.") from error
+            raise SourceError(_vanished(f"The file of {self.name}")) from error
         except (OSError, pyarrow.ArrowException) as error:
             raise SourceError(_unreadable(self.name, error)) from error
 
@@ -158,6 +163,8 @@ def _open_path(path: Path) -> arrow_dataset.Dataset:
 
     if not path.exists():
         raise SourceError(f"There is no file or folder {path}.")
+    # Workers of a cluster have other working directories.
+    path = path.absolute()
     options: dict[str, Any] = {"format": "parquet"}
     files = [path]
     if path.is_dir():
@@ -166,6 +173,8 @@ def _open_path(path: Path) -> arrow_dataset.Dataset:
             file
             for file in path.rglob("*")
             if file.suffix.lower() in EXTENSIONS
+            # Some programs write a folder of files with such a name.
+            and not file.is_dir()
             and not any(name.startswith((".", "_")) for name in file.relative_to(path).parts)
         )
         if not files:
@@ -176,6 +185,8 @@ def _open_path(path: Path) -> arrow_dataset.Dataset:
             f"{path} is not a Parquet file ({', '.join(EXTENSIONS)}); read it into a table, or convert it."
         )
     for file in files:
+        if not file.exists():
+            raise SourceError(f"{file} is a link to a file that does not exist; remove it or correct it.")
         if file.stat().st_size == 0:
             raise SourceError(f"The file {file} is empty; remove it or write it again.")
     try:
@@ -205,11 +216,12 @@ def _parts(
                 else [(None, fragment.count_rows())]
             )
         except FileNotFoundError as error:
-            raise SourceError(f"The file {name} has vanished; restore it and start again.") from error
+            raise SourceError(_vanished(f"The file {name}")) from error
         except (OSError, pyarrow.ArrowException) as error:
             raise SourceError(_unreadable(name, error)) from error
         first = first or (name, own)
         _check_same(*first, name, own)
+        _check_complete(schema, name, own, fragment)
         for position, field in enumerate(schema):
             if pyarrow.types.is_null(field.type) and field.name in own.names:
                 schema = schema.set(position, own.field(field.name))
@@ -248,22 +260,70 @@ def _check_same(first: str, expected: pyarrow.Schema, name: str, own: pyarrow.Sc
             )
 
 
+def _check_complete(schema: pyarrow.Schema, name: str, own: pyarrow.Schema, fragment: Any) -> None:
+    """Raise SourceError unless a file, or the names of its folders, have all columns of the dataset."""
+    from pyarrow import dataset as arrow_dataset
+
+    known = {*own.names, *arrow_dataset.get_partition_keys(fragment.partition_expression)}
+    lacking = [column for column in schema.names if column not in known]
+    if lacking:
+        raise SourceError(
+            f"All files must have the same columns, in them or in the names of their folders, but {name} has "
+            f"no {lacking[0]!r}; write it with the column, or move it to a folder {lacking[0]}=…"
+        )
+
+
 def _spool(frame: Any, folder: Path) -> Path:
     """Write the rows of a lazy frame to a file, in their order."""
     path = folder / "rows.parquet"
     try:
         frame.sink_parquet(path, row_group_size=GROUP_ROWS, compression="lz4", maintain_order=True)
+    except FileNotFoundError as error:
+        raise SourceError(f"A file of the lazy frame does not exist ({_reason(error)}).") from error
     except OSError as error:
         raise SourceError(
-            f"The rows of the lazy frame cannot be written to {folder} ({error}); set TMPDIR to a folder "
-            "with more space."
+            f"The lazy frame cannot be evaluated into a temporary file in {folder} ({_reason(error)}); if "
+            "its disk is full, set TMPDIR to a folder with more space."
         ) from error
     return path
 
 
+@lru_cache(maxsize=1)
+def _digest(path: str) -> str:
+    """A digest of the content of a file."""
+    with Path(path).open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def _digest_rows(part: FragmentPart) -> str:
+    """A digest of the rows of a part, in the format of Parquet, which does not store what is missing."""
+    import pyarrow
+    from pyarrow import parquet
+
+    digest = sha256()
+    for _, table in part.batches(part.schema.names):
+        buffer = pyarrow.BufferOutputStream()
+        parquet.write_table(table, buffer)
+        digest.update(buffer.getvalue())
+    return digest.hexdigest()
+
+
+def _vanished(file: str) -> str:
+    return f"{file} has vanished, or the process that reads it cannot reach it; restore it and start again."
+
+
 def _unreadable(name: str, error: Exception) -> str:
-    reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
-    return f"{name[:1].upper()}{name[1:]} cannot be read ({reason}); it is damaged or not a Parquet file."
+    advice = (
+        "ask for the permission to read it"
+        if isinstance(error, PermissionError)
+        else "write it again if it is damaged"
+    )
+    return f"Cannot read {name} ({_reason(error)}); {advice}."
+
+
+def _reason(error: Exception) -> str:
+    """The first line of the message of an error."""
+    return str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
 
 
 def _is_dataset(X: Any) -> bool:
