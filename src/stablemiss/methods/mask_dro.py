@@ -110,8 +110,8 @@ class GroupWeights:
         """One step with the loss of each group, (n_groups,). Losses that are not finite are ignored."""
         if not np.isfinite(losses).all():
             return
-        # PAPER: q_g ← q_g exp(η L_g), rescaled to sum one. The maximum is subtracted against overflow; without
-        # a floor, the weight of the group that has it may be zero after rounding.
+        # PAPER: q_g ← q_g exp(η L_g), rescaled to sum one. The maximum is subtracted against overflow.
+        # Without a floor, the weight of the group that has it may have been rounded to zero.
         scaled = self.step_size * losses
         risen = np.maximum(self.q, np.finfo(np.float64).tiny) * np.exp(scaled - scaled.max())
         # DEVIATION: with a floor, because a group whose weight has vanished would be forgotten by the network
