@@ -294,9 +294,17 @@ def test_with_a_large_noise_a_prediction_is_the_mean_over_its_draws():
     torch.testing.assert_close(net(values, mask), draws.mean(dim=0))
 
 
-@pytest.mark.parametrize("hint", HINTS)
-def test_it_is_better_than_the_constant_on_independent_columns(hint, errors_on_gaussian_ind):
+@pytest.mark.parametrize(("hint", "seed"), [("code", 0), ("code", 1), ("code", 2), ("paper", 0)])
+def test_it_is_better_than_the_constant_on_independent_columns(hint, seed, errors_on_gaussian_ind):
     methods = {"gain": GAIN(hint=hint, max_epochs=8), "constant": Constant()}
-    rmse = {label: errors[0] for label, errors in errors_on_gaussian_ind(methods, seed=0).items()}
+    rmse = {label: errors[0] for label, errors in errors_on_gaussian_ind(methods, seed).items()}
     assert rmse["gain"] < 0.9 * rmse["constant"]
     assert rmse["gain"] < 1.15 * rmse["optimal"]
+
+
+@pytest.mark.accuracy
+@pytest.mark.parametrize("seed", range(3))
+def test_on_correlated_columns_it_is_within_a_third_of_the_optimum(seed, errors_on_gaussian):
+    """Here 21 to 27% above it, the constant about 100%; twice the rows and default epochs give 13 to 15%."""
+    rmse = errors_on_gaussian({"gain": GAIN(max_epochs=20)}, seed, n_rows=8192)
+    assert rmse["gain"][0] < 1.35 * rmse["optimal"][0]
