@@ -36,7 +36,7 @@ def test_page_and_docs_are_written(run, store, tmp_path):
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "The three missing patterns" in page
     assert "Table 6: " in page
-    assert "39 of 48 cells have no result yet" in page
+    assert "63 of 72 cells have no result yet" in page
     assert "### Table 6: " in (tmp_path / "docs.md").read_text(encoding="utf-8")
 
 

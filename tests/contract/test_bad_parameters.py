@@ -47,6 +47,7 @@ METHOD_PARAMETERS = {
         "min_rows": COUNT,
         "ridge": ["a", -1, np.inf],
         "moment_ridge": [None, "best", 0, 1e-10, -1, np.nan],
+        "refit_on_validation": [None, "no"],
     },
     "em_mixture": {
         "n_components": [None, "two", 0, 10**30, ARRAY],

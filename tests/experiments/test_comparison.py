@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import ttest_1samp
 
 from stablemiss.experiments.budgets import BUDGETS
-from stablemiss.experiments.comparison import compare
+from stablemiss.experiments.comparison import GROUPS, compare
 from stablemiss.experiments.published import read_published
 from stablemiss.experiments.tables import PAPER_METHODS, TABLES
 from stablemiss.results import Record, Score
@@ -107,6 +107,23 @@ def test_methods_are_compared_over_the_instances_that_all_have():
     assert [cell(comparison, label).gap for label in ("ols", "dwr")] == [10.0, 12.0]
     assert cell(comparison, "ols").mark == "best"
     assert comparison.instances[4] == (0,)
+
+
+def test_rows_of_further_methods_do_not_change_the_others_while_they_are_run():
+    """They are shown where they have all instances of the others, and ranked with the added methods."""
+    rows = [record(label, 10.0 + i, i) for label in ("optimal", "neumiss", "ols") for i in range(3)]
+    gain = [record("gain", 9.0, i) for i in range(3)]
+    before, partly, after = (compare(TABLES["table1"], [*rows, *gain[:n]], STANDARD) for n in (0, 1, 3))
+    assert before.instances == partly.instances == after.instances
+    assert after.instances[4] == (0, 1, 2)
+    assert cell(partly, "ols") == cell(before, "ols")
+    assert cell(partly, "gain") is None
+    assert partly.n_missing == before.n_missing == after.n_missing + 1
+    assert (cell(after, "gain").mark, cell(after, "ols").mark) == ("best", "second")
+    assert cell(after, "neumiss") == cell(before, "neumiss")
+    groups = [line.group for line in after.lines]
+    assert groups == sorted(groups, key=GROUPS.index)
+    assert set(groups) == set(GROUPS)
 
 
 def test_a_failed_method_does_not_remove_the_results_of_others():

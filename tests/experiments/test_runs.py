@@ -76,9 +76,10 @@ def test_a_budget_may_train_at_some_levels_only_and_test_at_all():
     assert [column.test_level for column in budget.columns(TABLES["table3"])] == [0.1, 0.5]
 
 
-def test_references_of_chosen_labels_are_run_too():
-    labels = {run.label for run in plan_runs(["table1"], STANDARD, ["ols"])}
-    assert labels == {"ols", "constant", "linear", "optimal"}
+@pytest.mark.parametrize("label", ["ols", "gain"])
+def test_references_of_chosen_labels_are_run_too(label):
+    labels = {run.label for run in plan_runs(["table1"], STANDARD, [label])}
+    assert labels == {label, "constant", "linear", "optimal"}
 
 
 def test_a_run_is_done_by_a_failure_or_a_complete_record_with_the_same_settings():

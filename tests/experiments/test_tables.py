@@ -6,6 +6,7 @@ from stablemiss.experiments.array_tables import ARRAY_TABLES
 from stablemiss.experiments.budgets import BUDGETS, LABELS, PAPER_GAMMAS, settings_of
 from stablemiss.experiments.tables import (
     ABLATION,
+    FURTHER_METHODS,
     LINEAR,
     OPTIMAL,
     PAPER_METHODS,
@@ -110,7 +111,23 @@ def test_both_forms_of_the_weights_are_compared():
             assert "stablemiss_weighted" in table.methods
 
 
+def test_methods_beside_and_after_the_paper_are_rows_of_tables_with_one_training_per_instance():
+    """Last, with their default parameters, except that none is trained on validation rows."""
+    for table in TABLES.values():
+        expected = () if table.is_figure or table.trains_for_each_column else FURTHER_METHODS
+        assert tuple(label for label in table.methods if label in FURTHER_METHODS) == expected
+        assert table.methods[len(table.methods) - len(expected) :] == expected
+    assert not set(FURTHER_METHODS) & {*PAPER_METHODS, *ABLATION}
+    for label in FURTHER_METHODS:
+        defaults = METHODS[label]()
+        if label == "pattern_submodels":
+            defaults.set_params(refit_on_validation=False)
+        for is_real in (False, True):
+            assert method(label, is_real=is_real).get_params() == defaults.get_params()
+
+
 NETWORKS = ("partial_vae", "miwae", "p_bigan", "neumiss", "stablenet", "stablemiss")
+NETWORKS += ("gain", "misgan", "mirrams", "mask_dro")
 
 
 def test_all_networks_are_stopped_by_the_same_rule():
@@ -121,7 +138,7 @@ def test_all_networks_are_stopped_by_the_same_rule():
 
 def test_latent_variables_have_the_same_size_in_all_methods():
     """More than the 35 factors of the synthetic columns."""
-    [size] = {method(label).d_latent for label in ("partial_vae", "miwae", "p_bigan")}
+    [size] = {method(label).d_latent for label in ("partial_vae", "miwae", "p_bigan", "misgan")}
     assert size > 35
 
 

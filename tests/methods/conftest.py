@@ -1,6 +1,7 @@
-"""Independent Gaussian columns, for which least squares on mean-imputed columns is optimal."""
+"""Synthetic columns for which the best possible error is known."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,23 +12,30 @@ from stablemiss.experiments.execute import KnownPredictor
 from stablemiss.experiments.problem import draw_problem
 from stablemiss.experiments.runs import Run
 
-MECHANISM = "mcar_independent"
+
+def errors(dataset, mechanism, methods, seed, train_level=0.5, test_levels=(0.5,), n_rows=4096):
+    budget = replace(demo_budget(seed, n_rows), n_test_rows=8192)
+    tests = tuple(TestSetting(mechanism, level) for level in test_levels)
+    problem = draw_problem(Run(budget, dataset, mechanism, train_level, 0, "ols", tests))
+    models = {"optimal": KnownPredictor(problem.population.bayes)}
+    for name, method in methods.items():
+        models[name] = MissingRegressor(method, random_state=seed, on_unseen_missing="ignore")
+    return {
+        name: [score.error for score in fit_and_score(model, problem.X, problem.y, problem.tests).scores]
+        for name, model in models.items()
+    }
 
 
 @pytest.fixture
 def errors_on_gaussian_ind():
-    """A function that fits methods to Gaussian-Ind: name → RMSE at each test level."""
+    """A function that fits methods to independent columns: name → RMSE at each test level.
 
-    def errors(methods, seed, train_level=0.5, test_levels=(0.5,), n_rows=4096):
-        budget = replace(demo_budget(seed, n_rows), n_test_rows=8192)
-        tests = tuple(TestSetting(MECHANISM, level) for level in test_levels)
-        problem = draw_problem(Run(budget, "gaussian_ind", MECHANISM, train_level, 0, "ols", tests))
-        models = {"optimal": KnownPredictor(problem.population.bayes)}
-        for name, method in methods.items():
-            models[name] = MissingRegressor(method, random_state=seed, on_unseen_missing="ignore")
-        return {
-            name: [score.error for score in fit_and_score(model, problem.X, problem.y, problem.tests).scores]
-            for name, model in models.items()
-        }
+    Least squares on mean-imputed columns is optimal.
+    """
+    return partial(errors, "gaussian_ind", "mcar_independent")
 
-    return errors
+
+@pytest.fixture
+def errors_on_gaussian():
+    """The same for correlated columns, of which windows are missing."""
+    return partial(errors, "gaussian", "mcar_window")

@@ -177,6 +177,42 @@ def test_the_hint_of_the_code_shows_a_share_of_the_observed_cells_and_asks_for_a
     assert float(hint[mask == 1].mean()) == pytest.approx(rate, abs=0.03)
 
 
+GROUPS = torch.tensor([0, 1, 1, 1, 2])
+
+
+@pytest.mark.parametrize("kind", HINTS)
+def test_the_hint_about_a_category_does_not_tell_the_bits_of_its_own_cells(kind):
+    """They are missing together, so one bit that is shown would give away the others."""
+    mask = (torch.rand(4000, 3) < 0.5).float()[:, GROUPS]
+    hint, is_asked = draw_hint(mask, kind, 0.6, GROUPS)
+    for column in (2, 3):
+        assert torch.equal(hint[:, column], hint[:, 1])
+        assert torch.equal(is_asked[:, column], is_asked[:, 1])
+    assert (hint[:, 0] != hint[:, 1]).any()
+    if kind == "paper":
+        # Each group is as likely as any other, however many cells it has.
+        assert (is_asked[:, [0, 1, 4]].mean(dim=0) - 1 / 3).abs().max() < 0.05
+        assert (hint[is_asked == 1] == 0.5).all()
+        assert torch.equal(hint[is_asked == 0], mask[is_asked == 0])
+    else:
+        assert float(hint[mask == 1].mean()) == pytest.approx(0.6, abs=0.03)
+
+
+@pytest.mark.parametrize("kind", HINTS)
+def test_in_training_categories_and_one_hot_targets_have_one_bit_each(monkeypatch, kind):
+    data, task = table(d=4, is_classes=True)
+    data = MaskedData.of(data.values, data.mask[:, [0, 1, 1, 3]], data.target, groups=[5, 7, 7, 8])
+    network, (step, _), rows = recorded_training(monkeypatch, data, task, hint=kind)
+    hints = []
+    network.discriminator.register_forward_pre_hook(lambda module, given: hints.append(given[0][:, 6:]))
+    step.loss(rows)
+    [hint] = hints
+    assert hint.shape == (100, 6)
+    assert torch.equal(hint[:, 1], hint[:, 2])
+    assert torch.equal(hint[:, 4], hint[:, 5])
+    assert (hint[:, 2] != hint[:, 3]).any()
+
+
 def table(n=100, d=3, seed=0, is_classes=False):
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(n, d))
@@ -258,9 +294,17 @@ def test_with_a_large_noise_a_prediction_is_the_mean_over_its_draws():
     torch.testing.assert_close(net(values, mask), draws.mean(dim=0))
 
 
-@pytest.mark.parametrize("hint", HINTS)
-def test_it_is_better_than_the_constant_on_independent_columns(hint, errors_on_gaussian_ind):
+@pytest.mark.parametrize(("hint", "seed"), [("code", 0), ("code", 1), ("code", 2), ("paper", 0)])
+def test_it_is_better_than_the_constant_on_independent_columns(hint, seed, errors_on_gaussian_ind):
     methods = {"gain": GAIN(hint=hint, max_epochs=8), "constant": Constant()}
-    rmse = {label: errors[0] for label, errors in errors_on_gaussian_ind(methods, seed=0).items()}
+    rmse = {label: errors[0] for label, errors in errors_on_gaussian_ind(methods, seed).items()}
     assert rmse["gain"] < 0.9 * rmse["constant"]
     assert rmse["gain"] < 1.15 * rmse["optimal"]
+
+
+@pytest.mark.accuracy
+@pytest.mark.parametrize("seed", range(3))
+def test_on_correlated_columns_it_is_within_a_third_of_the_optimum(seed, errors_on_gaussian):
+    """Here 21 to 27% above it, the constant about 100%; twice the rows and default epochs give 13 to 15%."""
+    rmse = errors_on_gaussian({"gain": GAIN(max_epochs=20)}, seed, n_rows=8192)
+    assert rmse["gain"][0] < 1.35 * rmse["optimal"][0]

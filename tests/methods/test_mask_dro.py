@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stablemiss.data import MaskedData
+from stablemiss.methods import mask_dro
 from stablemiss.methods.constant import Constant
 from stablemiss.methods.mask_dro import GroupWeights, MaskDRO, MaskGroups
 from stablemiss.missingness import MCARIndependent, MCARWindow, Outage
@@ -69,6 +70,13 @@ def test_a_group_that_becomes_the_worst_regains_its_weight_within_few_steps():
     assert without.q[1] < 1e-6
 
 
+def test_without_a_floor_a_weight_that_was_rounded_to_zero_can_rise_again():
+    weights = GroupWeights(3, step_size=1e6, floor=0.0)
+    for worst in (0, 2, 1):
+        weights.update(np.arange(3) == worst)
+        np.testing.assert_allclose(weights.q, np.arange(3) == worst, atol=1e-12)
+
+
 @pytest.mark.parametrize(("step_size", "floor"), [(0.0, 0.0), (1.0, 1.0)])
 def test_without_steps_or_with_the_highest_floor_weights_stay_equal(step_size, floor):
     weights = GroupWeights(3, step_size, floor)
@@ -80,6 +88,19 @@ def test_a_loss_that_is_not_finite_changes_nothing():
     weights = GroupWeights(2, 1.0, 0.1)
     weights.update(np.array([1.0, np.inf]))
     assert weights.q.tolist() == [0.5, 0.5]
+
+
+def test_losses_that_are_not_finite_cause_no_further_warning(monkeypatch):
+    """The training loop reports that training diverged; one sentence is enough."""
+    calls = []
+    monkeypatch.setattr(mask_dro, "train_network", lambda *arguments: calls.append(arguments) or [])
+    values = to_rng(0).normal(size=(100, 3))
+    fit(MaskDRO(hidden=(4,)), values, values[:, 0])
+    _, network, [step], rows, *_ = calls[0]
+    network.float()
+    assert step.loss(rows).isfinite()
+    rows.target.fill_(np.nan)
+    assert step.loss(rows).isnan()
 
 
 def test_each_group_has_the_masks_of_its_mechanism_and_about_equally_many_rows():

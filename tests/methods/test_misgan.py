@@ -186,8 +186,17 @@ def test_a_prediction_is_the_mean_over_its_draws():
 
 
 @pytest.mark.slow
-def test_it_is_better_than_the_constant_on_independent_columns(errors_on_gaussian_ind):
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_better_than_the_constant_on_independent_columns(seed, errors_on_gaussian_ind):
     methods = {"misgan": MisGAN(max_epochs=30), "constant": Constant()}
-    rmse = {label: errors[0] for label, errors in errors_on_gaussian_ind(methods, seed=0).items()}
+    rmse = {label: errors[0] for label, errors in errors_on_gaussian_ind(methods, seed).items()}
     assert rmse["misgan"] < 0.9 * rmse["constant"]
     assert rmse["misgan"] < 1.15 * rmse["optimal"]
+
+
+@pytest.mark.accuracy
+@pytest.mark.parametrize("seed", range(3))
+def test_on_correlated_columns_it_is_within_a_third_of_the_optimum(seed, errors_on_gaussian):
+    """With seed 2, the worst of the three with half as many rows, it is 29% above it; the constant 119%."""
+    rmse = errors_on_gaussian({"misgan": MisGAN(max_epochs=24)}, seed, n_rows=16_384)
+    assert rmse["misgan"][0] < 1.35 * rmse["optimal"][0]

@@ -200,6 +200,24 @@ def test_a_relation_that_depends_on_the_mask_is_fitted(seed):
     assert errors[1] > 0.9
 
 
+def test_without_refitting_validation_rows_choose_the_ridge_and_nothing_else():
+    """Also not the submodels; and with a given ridge they have no influence at all."""
+    _, values, mask, y = draw(0, n=600)
+    is_valid = np.arange(600) >= 480
+    other = np.where(is_valid, 100.0, y)
+    task = Regression.of(y[~is_valid])
+    for moment_ridge in ("auto", 0.1):
+        method = PatternSubmodels(min_rows=2, moment_ridge=moment_ridge, refit_on_validation=False)
+        assert not method.trains_on_validation
+        first, second = (fit(method, values, mask, target, task)[0] for target in (y, other))
+        np.testing.assert_array_equal(first.coefficients, second.coefficients)
+        np.testing.assert_array_equal(first.moments.cross, second.moments.cross)
+        is_equal = np.array_equal(first.moments.covariance, second.moments.covariance)
+        assert is_equal == (moment_ridge != "auto")
+    refitted = fit(PatternSubmodels(min_rows=2), values, mask, other, task)[0]
+    assert not np.array_equal(refitted.moments.cross, first.moments.cross)
+
+
 def test_a_manipulated_covariance_is_refused():
     _, values, mask, y = draw(0, n=200)
     predictor, task = fit(PatternSubmodels(), values, mask, y)

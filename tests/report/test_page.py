@@ -82,7 +82,7 @@ def test_the_standard_deviation_over_instances_is_shown(two_instances):
 def test_failures_and_missing_runs_are_shown_as_text(stored):
     page = render_page(stored, QUICK)
     assert ["MIWAE", "0", "ValueError: <b>no</b> loss | at all\nline 2"] in Page(page).lines
-    assert "33 of 51 cells have no result yet" in page
+    assert "57 of 75 cells have no result yet" in page
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,13 @@ def test_methods_that_the_paper_does_not_have_are_ours(stored):
     page = render_page(stored, QUICK)
     table = page[page.index('<section id="table1"') :]
     rows = table[: table.index("</table>")].split("<tbody")
-    paper, added = (next(part for part in rows if f">{name}<" in part) for name in ("NeuMiss", "OLS"))
-    assert added.startswith(' class="ours"')
+    names = ("NeuMiss", "OLS", "GAIN")
+    paper, added, further = (next(part for part in rows if f">{name}<" in part) for name in names)
     assert not paper.startswith(' class="ours"')
+    assert added.startswith(' class="ours"')
+    assert further.startswith(' class="ours"')
+    # A line separates the three groups.
+    assert len({paper, added, further}) == 3
 
 
 def test_claims_have_a_verdict_each_and_the_rule_is_on_the_page(complete):

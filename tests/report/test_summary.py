@@ -66,7 +66,7 @@ def test_tables_that_were_not_run_and_missing_results_are_named(stored, complete
     settings = dict(summarise(stored, QUICK).settings)
     assert settings["Not run"].startswith("Table 3, Table 6, ")
     assert settings["Not run"].endswith("Figure 3, Table 4, Table 5")
-    assert settings["Results missing in"].startswith("Table 1 (33 of 51 cells)")
+    assert settings["Results missing in"].startswith("Table 1 (57 of 75 cells)")
     assert "Results missing in" not in dict(summarise(complete, STANDARD).settings)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.experiments.array_tables import ArrayColumn, ArrayTable
-from stablemiss.experiments.tables import PaperTable, TableColumn
+from stablemiss.experiments.tables import FURTHER_METHODS, PaperTable, TableColumn
 
 # PAPER: γ is selected from this list.
 PAPER_GAMMAS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -41,6 +41,8 @@ LABELS: dict[str, tuple[str, dict[str, Any]]] = {
     "stablemiss_unweighted": ("stablemiss", {"decorrelate": "none"}),
     "anymask": ("anymask", {}),
     "anymask_fast": ("anymask", {"budget": "fast"}),  # AnyMask's own parameter `budget`
+    **{name: (name, {}) for name in FURTHER_METHODS},
+    "pattern_submodels": ("pattern_submodels", {"refit_on_validation": False}),
 }
 # Settings of tables of this size that were better than the defaults when settings were compared, or for
 # StableNet as good within 0.3%; small tables need the defaults.
@@ -160,7 +162,7 @@ def _same_settings(names: str, **parameters: Any) -> dict[str, dict[str, Any]]:
 
 
 # PAPER: a thousand epochs in batches of 64 for all methods trained by gradient descent.
-_TRAINED = "neumiss partial_vae miwae p_bigan stablenet stablemiss"
+_TRAINED = "neumiss partial_vae miwae p_bigan stablenet stablemiss gain misgan mirrams mask_dro"
 # PAPER: trained with Adam at a learning rate of 1e-3; no early stopping and no weight decay are mentioned.
 _AS_PUBLISHED = {
     "max_epochs": 1000,

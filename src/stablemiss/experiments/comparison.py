@@ -15,6 +15,7 @@ from stablemiss.experiments.published import read_published
 from stablemiss.experiments.tables import (
     ABLATION,
     CONSTANT,
+    FURTHER_METHODS,
     LINEAR,
     PAPER_METHODS,
     PaperTable,
@@ -23,6 +24,8 @@ from stablemiss.experiments.tables import (
 from stablemiss.results import Record
 
 Column = TypeVar("Column")
+# Of methods: the paper's, those that we add, and FURTHER_METHODS.
+GROUPS = ("paper", "added", "further")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Line:
     """One method: for each column our cell, None where it was not run, and the published one."""
 
     label: str
-    is_from_paper: bool
+    group: str  # of GROUPS; views show groups apart from each other
     cells: tuple[Cell | None, ...]
     published: tuple[Published | None, ...]
 
@@ -214,7 +217,7 @@ def compare(table: PaperTable, records: Iterable[Record], budget: Budget) -> Com
         lines=tuple(
             Line(
                 label,
-                _is_from_paper(label, table.is_figure),
+                group_of(label, table.is_figure),
                 tuple(column.get(label) for column in cells),
                 tuple(column.get(label) for column in published),
             )
@@ -272,8 +275,12 @@ class _Errors:
         return self._rmse.get((self.table.reference, level, column.test_level), {})
 
     def shared_instances(self, column: TableColumn) -> list[int]:
-        """Of the instances that have a reference, those on which the largest number of methods were run."""
-        lines = [self.by_instance(label, column) for label in self.table.methods]
+        """Of the instances that have a reference, those on which the largest number of methods were run.
+
+        `FURTHER_METHODS` do not count: while they are being run, the other rows stay as they are.
+        """
+        labels = [label for label in self.table.methods if label not in FURTHER_METHODS]
+        lines = [self.by_instance(label, column) for label in labels]
         counts = {i: sum(i in line for line in lines) for i in self.reference_by_instance(column)}
         return sorted(i for i, n in counts.items() if n == max(counts.values()) > 0)
 
@@ -380,15 +387,24 @@ def mark_best(values: dict[str, float | None], is_figure: bool = False) -> dict[
         group = {
             label: value
             for label, value in values.items()
-            if value is not None and label != LINEAR and _is_from_paper(label, is_figure) == from_paper
+            if value is not None and label != LINEAR and (group_of(label, is_figure) == "paper") == from_paper
         }
         for mark, smallest in zip(("best", "second"), sorted(set(group.values())), strict=False):
             marks |= {label: mark for label, value in group.items() if value == smallest}
     return marks
 
 
-def _is_from_paper(label: str, is_figure: bool) -> bool:
-    return label in (ABLATION if is_figure else PAPER_METHODS)
+def group_of(label: str, is_figure: bool = False) -> str:
+    """The one of `GROUPS` to which a label belongs.
+
+    Examples
+    --------
+    >>> group_of("neumiss"), group_of("ols"), group_of("gain")
+    ('paper', 'added', 'further')
+    """
+    if label in (ABLATION if is_figure else PAPER_METHODS):
+        return "paper"
+    return "further" if label in FURTHER_METHODS else "added"
 
 
 def _mean(values: dict[int, float], instances: Sequence[int]) -> float | None:

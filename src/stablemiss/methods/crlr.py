@@ -8,9 +8,9 @@ Multimedia 2018 (causally regularised logistic regression), for binary columns X
                     ‖W‖² ≤ λ₂,  ‖β‖² ≤ λ₃,  ‖β‖₁ ≤ λ₄,  (Σ W − 1)² ≤ λ₅,  W ≥ 0
 
 Deviations: columns of any kind, binarised at the median as treatments; several classes by softmax, and
-squared loss for numbers; a stronger penalty on the weights; no penalty on ‖β‖₁; the last step on β is exact;
-a random subset of the columns is balanced if there are many. Two more are in
-`decorrelation/global_balance.py`. Each is explained at its DEVIATION comment.
+squared loss for numbers; a stronger penalty on the weights, and more weight of the balance; no penalty on
+‖β‖₁; the last step on β is exact; a random subset of the columns is balanced if there are many. Two more are
+in `decorrelation/global_balance.py`. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -137,6 +137,8 @@ class CRLR(Method):
 
     # DEVIATION: penalty=10, in the authors' demo 1 / n, because with so small a penalty all rows that are not
     # predicted nearly perfectly lose their weight; their demo has labels without noise.
+    # DEVIATION: balance=1, in the authors' demo 0.1, because with a larger penalty the weights would hardly
+    # balance anything.
     def __init__(
         self,
         balance: float = 1.0,

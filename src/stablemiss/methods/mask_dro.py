@@ -111,8 +111,9 @@ class GroupWeights:
         if not np.isfinite(losses).all():
             return
         # PAPER: q_g ← q_g exp(η L_g), rescaled to sum one. The maximum is subtracted against overflow.
+        # Without a floor, the weight of the group that has it may have been rounded to zero.
         scaled = self.step_size * losses
-        risen = self.q * np.exp(scaled - scaled.max())
+        risen = np.maximum(self.q, np.finfo(np.float64).tiny) * np.exp(scaled - scaled.max())
         # DEVIATION: with a floor, because a group whose weight has vanished would be forgotten by the network
         # and would need many steps to return.
         self.q = _raise_to(self.floor / len(self.q), risen)
@@ -276,8 +277,9 @@ class MaskDRO(Method):
             mass = batch.weight @ member
             group_losses = (batch.weight * losses) @ member / mass.clamp_min(1e-6)
             is_present = (mass > 0).cpu().numpy()
-            current = np.where(is_present, group_losses.detach().double().cpu().numpy() - reference, np.nan)
-            weights.update(np.where(is_present, current, np.nanmean(current) if is_present.any() else 0.0))
+            current = group_losses.detach().double().cpu().numpy() - reference
+            mean = current[is_present].mean() if is_present.any() else 0.0
+            weights.update(np.where(is_present, current, mean))
             q = torch.as_tensor(np.where(is_present, weights.q, 0.0)).to(batch.weight)
             # Times the mean sample weight, so that heavy batches count more.
             return batch.weight.mean() * (q @ group_losses) / q.sum().clamp_min(1e-12)

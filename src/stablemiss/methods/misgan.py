@@ -16,9 +16,9 @@ data. They are what the imputer's rows are compared with.
 The target is one more column. A prediction hides it and averages its imputed value over draws of ω.
 
 Deviations: standardised columns with a linear output; the critic of rows also reads the mask; noise of the
-imputer as long as the other noise; larger learning rates; the target is hidden in half of the rows; it has as
-much weight as all columns together, also where it is hidden; early stopping on validation rows. Each is
-explained at its DEVIATION comment.
+imputer as long as the other noise; reconstruction of observed values; shorter noise, larger batches and
+learning rates; the target is hidden in half of the rows; it has as much weight as all columns together, also
+where it is hidden; early stopping on validation rows. Each is explained at its DEVIATION comment.
 """
 
 from __future__ import annotations
@@ -115,8 +115,9 @@ class MisGANNet(nn.Module):
         # DEVIATION: a linear output of rows and imputer, published a sigmoid of pixels in [0, 1], because
         # columns are standardised.
         self.row_generator = MLP([d_latent, *hidden, width])
-        # DEVIATION: noise as long as that of the generators, published one per cell, because it only has to
-        # make imputations random; it is a separate input, as with the imputer "fix" of the published code.
+        # DEVIATION: normal noise as long as that of the generators, published uniform noise in each cell,
+        # because it only has to make imputations random; it is a separate input, as with the imputer "fix" of
+        # the published code.
         self.imputer = MLP([d_row + d_latent, *hidden, width])
         self.mask_critic = MLP([width, *hidden, 1])
         self.row_critic = MLP([d_row, *hidden, 1])
@@ -256,6 +257,10 @@ class MisGAN(Method):
 
     # DEVIATION: learning_rate=1e-3, published 1e-4 for 1,000 epochs, because runs here last tens of epochs.
     # It is lowered up to three times.
+    # DEVIATION: reconstruction=10, in the published code 0 by default, because the target is one of the
+    # values that are reconstructed, and predicting it is the goal.
+    # DEVIATION: d_latent=40 and batch_size=128, published 128 and 64, because rows of tables have fewer
+    # directions of variation than images, and the other generative methods here have the same.
     def __init__(
         self,
         d_latent: int = 40,

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from stablemiss.base.linear import ABSENT_CLASS_LOG_ODDS, join, regress
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import check_choice, check_integer, check_number
+from stablemiss.checks import check_bool, check_choice, check_integer, check_number
 from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -202,6 +202,8 @@ class PatternSubmodels(Method):
     moment_ridge : float or "auto", default="auto"
         Added to the variances of the columns when a submodel is computed from moments, at least 1e-9. A
         larger value shrinks its coefficients. "auto" chooses it on validation rows.
+    refit_on_validation : bool, default=True
+        Whether validation rows are training rows after this choice. False keeps them for validation scores.
 
     See Also
     --------
@@ -234,15 +236,17 @@ class PatternSubmodels(Method):
         min_rows: int = 10,
         ridge: float = 1e-6,
         moment_ridge: float | Literal["auto"] = "auto",
+        refit_on_validation: bool = True,
     ):
         self.rows = rows
         self.min_rows = min_rows
         self.ridge = ridge
         self.moment_ridge = moment_ridge
+        self.refit_on_validation = refit_on_validation
 
     @property
     def trains_on_validation(self) -> bool:
-        return True
+        return self.refit_on_validation
 
     def fit(
         self, train: MaskedData, valid: MaskedData, task: Task, rng: Rng, progress: Progress
@@ -251,9 +255,10 @@ class PatternSubmodels(Method):
         check_integer(self, min_rows=1)
         check_number(self, ridge="[0, inf)")
         check_number(self, moment_ridge="[1e-9, inf)", unless="auto")
+        check_bool(self, "refit_on_validation")
         ridge = _choose_ridge(train, valid, task, rng) if self.moment_ridge == "auto" else self.moment_ridge
-        # After this choice, validation rows are training rows too.
-        data = join(train, valid)
+        # After this choice, validation rows can be training rows too.
+        data = join(train, valid) if self.refit_on_validation else train
         data = data.rows(np.flatnonzero(data.weight > 0))
         patterns, coefficients, intercepts = self._submodels(data, task, progress)
         # DEVIATION: moments for masks without a submodel, because in a table of many columns most masks occur

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from stablemiss.experiments.array_comparison import ArrayComparison
-from stablemiss.experiments.comparison import Cell, Comparison, Pair, Published
+from stablemiss.experiments.comparison import GROUPS, Cell, Comparison, Pair, Published
 from stablemiss.report.claims import RULES, Lead
 from stablemiss.report.rules import RULES_OF_COMPARISON
 from stablemiss.report.summary import Summary
@@ -131,7 +131,7 @@ def reproduction_markdown(summary: Summary) -> str:
 
 def _overview(summary: Summary) -> str:
     rows = []
-    for label, relative_gaps in [*summary.overview_lines(True), *summary.overview_lines(False)]:
+    for label, relative_gaps in (line for group in GROUPS for line in summary.overview_lines(group)):
         cells = []
         for cell in relative_gaps:
             if cell is None or cell.ours is None:

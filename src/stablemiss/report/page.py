@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from stablemiss.experiments.budgets import Budget
+from stablemiss.experiments.comparison import GROUPS
 from stablemiss.experiments.patterns import draw_patterns
 from stablemiss.experiments.tables import TABLES, PaperTable
 from stablemiss.pages import make_environment
@@ -79,6 +80,7 @@ def render_page(
         changes=measure_changes(first_run, records),
         change_texts=CHANGES,
         methods=_methods(summary),
+        groups=GROUPS,
         pictures={one.table.name: array_pictures(one.table, records, budget) for one in summary.arrays},
         plots={comparison.table.name: gap_plot(comparison) for comparison in plotted},
         training_plots={

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from stablemiss.experiments.array_comparison import ArrayComparison, compare_arrays
 from stablemiss.experiments.array_tables import ARRAY_DATASETS, ARRAY_TABLES, MNIST
 from stablemiss.experiments.budgets import Budget
-from stablemiss.experiments.comparison import Comparison, compare, mark_best
-from stablemiss.experiments.tables import PAPER_METHODS, TABLES, PaperTable
+from stablemiss.experiments.comparison import Comparison, compare, group_of, mark_best
+from stablemiss.experiments.tables import TABLES, PaperTable
 from stablemiss.missingness import LEVELS
 from stablemiss.report.claims import SUBJECT, Claim, judge_claims
 from stablemiss.report.long_training import LongTraining, long_trainings
@@ -86,13 +86,13 @@ class Summary:
         """All tables by their numbers, then all figures."""
         return sorted([*self.comparisons, *self.arrays], key=lambda one: place_of(one.table.name))
 
-    def overview_lines(self, from_paper: bool) -> list[tuple[str, list[RelativeGap | None]]]:
-        """Label and relative gaps (one per table) of each method of the paper, or of each added method."""
+    def overview_lines(self, group: str) -> list[tuple[str, list[RelativeGap | None]]]:
+        """Label and relative gaps (one per table) of each method of one of `GROUPS`."""
         names = [comparison.table.name for comparison in self.tables]
         return [
             (label, [by_table.get(name) for name in names])
             for label, by_table in self.overview.items()
-            if (label in PAPER_METHODS) == from_paper
+            if group_of(label) == group
         ]
 
 

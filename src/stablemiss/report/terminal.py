@@ -111,7 +111,7 @@ def _view(comparison: Comparison) -> Table:
         view.add_column(title, justify="right", no_wrap=True)
     previous = None
     for line in comparison.lines:
-        if previous is not None and previous.is_from_paper != line.is_from_paper:
+        if previous is not None and previous.group != line.group:
             view.add_section()
         previous = line
         view.add_row(Text(title_of(line.label)), *(_gap(cell, decimals) for cell in line.cells))

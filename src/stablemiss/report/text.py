@@ -25,6 +25,14 @@ TITLES = {
     "boosting_masked_copies": "LightGBM on masked copies",
     "anymask": "AnyMask",
     "anymask_fast": "AnyMask fast",
+    "gain": "GAIN",
+    "misgan": "MisGAN",
+    "crlr": "CRLR",
+    "dgbr": "DGBR",
+    "mirrams": "MIRRAMS",
+    "mask_dro": "MaskDRO",
+    "pattern_submodels": "pattern submodels",
+    "iterative_imputer": "IterativeImputer and LightGBM",
     "optimal": "Optimal",
     "stablemiss_local": "StableMiss with local φ",
     "stablemiss_local_augmented": "StableMiss with local φ and mask augmentation",
@@ -78,6 +86,17 @@ DESCRIPTIONS = {
     "boosting_masked_copies": "The same, also trained on copies of the rows with more values masked.",
     "anymask": "This project's own method.",
     "anymask_fast": "The same with a smaller budget.",
+    "gain": "Generative model: an imputer trained against a discriminator of single imputed values.",
+    "misgan": "Generative model: generators of masks and of complete rows, and an imputer, each trained "
+    "against a critic.",
+    "crlr": "Linear regression with row weights, learned jointly, that balance all other columns between "
+    "high and low values of each column.",
+    "dgbr": "The same balance for the code of an auto-encoder, from which the target is predicted.",
+    "mirrams": "A network trained with additional masking and consistency between both masks of a row.",
+    "mask_dro": "A network trained for the worst of several missingness mechanisms.",
+    "pattern_submodels": "One linear model per mask; masks with few rows get theirs from covariances over "
+    "jointly observed rows.",
+    "iterative_imputer": "Chained regressions complete the table, then boosted trees predict.",
     "label_gaussian": "One Gaussian with the mean and covariance of the complete training images; predicts "
     "missing pixels by their conditional mean and returns observed pixels as they are.",
     "factor_analysis": "Factor analysis of the incomplete training images, fitted by EM; predicts missing "

@@ -18,6 +18,8 @@ WEIGHTED = (
     "stablenet",
     "stablemiss",
     "stablemiss_weighted",
+    "crlr",
+    "dgbr",
     *ABLATION[:-1],
     *WEIGHTED_ABLATION,
 )
