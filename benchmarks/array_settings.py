@@ -151,7 +151,8 @@ def main() -> None:
     if not options.only_print:
         run_pending(STORE, jobs, lambda job: make_record(*job).key, lambda job: measure(*job))
     records = {record.key: record for record in STORE.records()}
-    text = "\n\n".join(table_of(label, records) for label in SETTINGS)
+    measured = {record.label.partition(":")[0] for record in records.values()}
+    text = "\n\n".join(table_of(label, records) for label in SETTINGS if label in measured)
     print(text)
     write_docs("docs/default_settings.md", "array settings", text)
 

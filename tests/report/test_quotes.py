@@ -1,6 +1,6 @@
-"""Numbers quoted in the conclusions of docs/reproduction.md agree with the stored records.
+"""Numbers quoted in docs/reproduction.md and two other pages agree with the stored records.
 
-The page quotes a statistic as ``2<!-- first.shift -->``: the number, then its name in a comment.
+The pages quote a statistic as ``2<!-- first.shift -->``: the number, then its name in a comment.
 """
 
 import re
@@ -17,6 +17,7 @@ from stablemiss.report.summary import summarise
 from stablemiss.results import Store
 
 ROOT = Path(__file__).parents[2]
+PAGES = ("reproduction.md", "images.md", "sensors.md")
 QUOTE = re.compile(r"([−-]?[\d.,]*\d)(%?)<!-- ([\w. ]+) -->")
 
 
@@ -179,7 +180,8 @@ def test_every_statistic_quoted_in_the_docs_is_that_of_the_records():
     records, late = (
         Store(ROOT / "paper" / "results" / f"{name}.jsonl").records() for name in ("standard", "as_published")
     )
-    quotes = read_quotes((ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8"))
+    pages = ((ROOT / "docs" / page).read_text(encoding="utf-8") for page in PAGES)
+    quotes = [quote for page in pages for quote in read_quotes(page)]
     values = statistics(summarise(records, BUDGETS["standard"], as_published=late))
     assert len(quotes) >= 10
     assert {name for _, _, name in quotes} - values.keys() == set(), "The records do not determine these."
