@@ -8,6 +8,8 @@ from stablemiss.experiments.budgets import BUDGETS, LABELS
 from stablemiss.experiments.reproduce import ARRAY_LABELS
 from stablemiss.experiments.runs import plan_array_runs, plan_runs
 from stablemiss.experiments.tables import TABLES
+from stablemiss.report.page import render_page
+from stablemiss.report.summary import summarise
 from stablemiss.results import Record, Score
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -133,3 +135,13 @@ def complete() -> list[Record]:
             )
         )
     return records
+
+
+@pytest.fixture(scope="session")
+def complete_summary(complete):
+    return summarise(complete, BUDGETS["standard"])
+
+
+@pytest.fixture(scope="session")
+def complete_page(complete) -> str:
+    return render_page(complete, BUDGETS["standard"])

@@ -98,8 +98,8 @@ def test_html_in_records_is_escaped(stored, name):
     assert [tag for tag, _ in pages[0].tags] == [tag for tag, _ in pages[1].tags]
 
 
-def test_the_verdict_comes_first_and_every_part_is_linked(complete):
-    page = render_page(complete, STANDARD)
+def test_the_verdict_comes_first_and_every_part_is_linked(complete_page):
+    page = complete_page
     sections = re.findall(r'<section id="(\w+)"', page)
     tables = [f"table{number}" for number in range(1, 12)]
     parts = ["overview", "claims", "against", *tables, "figure2", "figure3"]
@@ -111,8 +111,8 @@ def test_the_verdict_comes_first_and_every_part_is_linked(complete):
     assert {link[1:] for link in links} <= set(sections)
 
 
-def test_content_is_in_tables_and_not_in_bullets(complete, stored):
-    for page in (render_page(complete, STANDARD), render_page(stored, QUICK)):
+def test_content_is_in_tables_and_not_in_bullets(stored, complete_page):
+    for page in (complete_page, render_page(stored, QUICK)):
         assert not {"ul", "li"} & {tag for tag, _ in Page(page).tags}
 
 
@@ -145,8 +145,8 @@ def test_methods_that_the_paper_does_not_have_are_ours(stored):
     assert len({paper, added, further}) == 3
 
 
-def test_claims_have_a_verdict_each_and_the_rule_is_on_the_page(complete):
-    lines = Page(render_page(complete, STANDARD), "claims").lines
+def test_claims_have_a_verdict_each_and_the_rule_is_on_the_page(complete_page):
+    lines = Page(complete_page, "claims").lines
     verdicts = [line[1].removeprefix("<b>") for line in lines if len(line) == 7][1:]
     assert len(verdicts) == len(TABLES) + 2 + 2  # figures have two each, and there are tables 4 and 5
     assert set(verdicts) <= {"held", "in part", "not held"}
@@ -180,14 +180,14 @@ def test_row_weights_are_shown_and_old_records_have_a_dash(stored):
     assert ["StableMiss", "–", "–", "–", "1"] in Page(render_page(stored, QUICK)).lines
 
 
-def test_every_shown_method_is_described(complete):
-    names = {line[0] for line in Page(render_page(complete, STANDARD), "reading").lines}
+def test_every_shown_method_is_described(complete_page):
+    names = {line[0] for line in Page(complete_page, "reading").lines}
     shown = {title_of(label) for table in TABLES.values() for label in table.methods}
     assert shown <= names
 
 
-def test_training_as_published_is_shown_beside_early_stopping(complete):
-    page = render_page(complete, STANDARD)
+def test_training_as_published_is_shown_beside_early_stopping(complete, complete_page):
+    page = complete_page
     assert "Trained as published" not in page
     late = [replace(one, experiment="as_published") for one in complete if one.instance == 0]
     page = render_page(complete, STANDARD, as_published=late)

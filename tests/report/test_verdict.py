@@ -28,8 +28,8 @@ def test_the_verdict_has_the_numbers_of_the_records(make_records):
     assert "incomplete" in text
 
 
-def test_complete_records_are_said_to_be_complete(complete):
-    text = verdict(summarise(complete, STANDARD))
+def test_complete_records_are_said_to_be_complete(complete_summary):
+    text = verdict(complete_summary)
     assert "incomplete" not in text
     assert "of 62 table columns" in text
     for name in (

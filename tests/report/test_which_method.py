@@ -11,8 +11,8 @@ from stablemiss.report.which_method import which_method_markdown
 
 
 @pytest.fixture(scope="module")
-def blocks(complete):
-    text = which_method_markdown(summarise(complete, BUDGETS["standard"]))
+def blocks(complete_summary):
+    text = which_method_markdown(complete_summary)
     return [
         [line.strip("| ").split(" | ") for line in block.splitlines()] for block in text.strip().split("\n\n")
     ]
@@ -24,8 +24,8 @@ def test_there_is_a_table_for_tables_and_one_for_images_and_sensors(blocks):
     assert arrays[-4:] == ["MNIST", "Berlin traffic", "fit, images", "fit, sensors"]
 
 
-def test_a_cell_is_the_mean_and_the_worst_of_all_columns_of_a_data_set(blocks, complete):
-    summary = summarise(complete, BUDGETS["standard"])
+def test_a_cell_is_the_mean_and_the_worst_of_all_columns_of_a_data_set(blocks, complete_summary):
+    summary = complete_summary
     gaps = [
         comparison.column(number)["neumiss"].relative_gap
         for comparison, number in distinct_columns(summary.tables)
@@ -35,8 +35,8 @@ def test_a_cell_is_the_mean_and_the_worst_of_all_columns_of_a_data_set(blocks, c
     assert row[1] == f"{as_percent(fmean(gaps))} ({as_percent(max(gaps))})"
 
 
-def test_errors_of_images_are_relative_to_the_lowest_of_the_column(blocks, complete):
-    table = next(one for one in summarise(complete, BUDGETS["standard"]).arrays if one.table.name == "table4")
+def test_errors_of_images_are_relative_to_the_lowest_of_the_column(blocks, complete_summary):
+    table = next(one for one in complete_summary.arrays if one.table.name == "table4")
     columns = [table.column(number) for number in range(len(table.columns))]
     errors = [column["ols"].rmse / min(cell.rmse for cell in column.values()) - 1 for column in columns]
     row = next(row for row in blocks[1] if row[0] == title_of("ols"))
