@@ -11,7 +11,7 @@ readings. Without the own history, they show what a graph could tell about a sec
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from common import make_parser, open_store, run_pending, write_docs
@@ -84,9 +84,9 @@ def _links(graph: Graph) -> Floats:
     return links
 
 
-def make_record(inputs: tuple[str, ...], **fields: object) -> Record:
+def make_record(inputs: tuple[str, ...], **fields: Any) -> Record:
     label = " and ".join(inputs) or "nothing"
-    return Record("neighbours", BERLIN, WITHIN_YEAR, None, 0, label, seed=0, **fields)  # type: ignore[arg-type]
+    return Record("neighbours", BERLIN, WITHIN_YEAR, None, 0, label, seed=0, **fields)
 
 
 def measure(inputs: tuple[str, ...], readings: Readings) -> Record:

@@ -292,7 +292,7 @@ class SensorWindows:
         shrinkage : float, default=20.0
             Number of readings that count as much as the mean that is shrunk to. Raising it makes usual
             readings smoother and less noisy; 0 returns plain means where there are readings. For speeds in
-            Berlin, ridge regression on readings relative to these means had 1 to 3% less error on later
+            Berlin, ridge regression on readings relative to these means had 1 to 3% less error on other
             months than with plain means of eight months, and 4 to 8% less than with those of two months.
 
         See Also
