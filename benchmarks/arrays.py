@@ -37,6 +37,7 @@ N_STEPS, N_CALENDAR = 8, 19
 # enough for 16 steps, because an epoch of fewer rows is repeated.
 SIZES: dict[str, tuple[tuple[int, ...], int, int]] = {
     "images": ((28, 28), 1280, 64),
+    "images, batches of 8": ((28, 28), 320, 8),
     "232 sensors": ((232,), 160, 8),
     "1,343 sensors": ((1343,), 80, 4),
     "4,300 windows of 1,343 sensors": ((1343,), 4300, 4),
@@ -45,6 +46,7 @@ SIZES: dict[str, tuple[tuple[int, ...], int, int]] = {
 MEASURED_ONCE = "4,300 windows of 1,343 sensors"
 FORMS = {
     "images": ("none", "input", "partial", "local", "global"),
+    "images, batches of 8": ("none", "local", "global"),
     "232 sensors": ("none", "input", "local", "global"),
     "1,343 sensors": ("none", "local", "global"),
     MEASURED_ONCE: ("local",),

@@ -210,6 +210,21 @@ def test_an_easy_target_is_predicted_better_than_by_the_constant(name):
     assert losses[0] < 0.5 * losses[1]
 
 
+def gradients_by_layer(network):
+    """Name and gradient of each layer whose parameters are part of a longer vector or matrix."""
+    for module in network.modules():
+        for holder in ("g", "layers"):
+            sizes = getattr(getattr(module, holder, None), "sizes", None)
+            if sizes is None:
+                continue
+            layers = getattr(module, holder).layers
+            for key, parameter in module.named_parameters():
+                if len(parameter) == sum(sizes):
+                    parts = parameter.grad.split(sizes)
+                    for number, (layer, part) in enumerate(zip(layers, parts, strict=True)):
+                        yield f"{key} {getattr(layer, 'name', number)}", part
+
+
 @pytest.mark.parametrize(
     "name", [name for name, case in CASES.items() if isinstance(architecture_of(case), Architecture)]
 )
@@ -225,4 +240,12 @@ def test_every_parameter_of_the_network_gets_a_gradient(name):
     assert [
         key for key, p in network.named_parameters() if p.grad is None or not p.grad.abs().max() > 0
     ] == []
+    # Parameters of several layers are one vector; none of its layers may be left out.
+    layers = dict(gradients_by_layer(network))
+    assert layers
+    without = [layer for layer, gradient in layers.items() if not gradient.abs().max() > 0]
+    if getattr(architecture_of(case), "graph", True) is None:
+        # Without neighbours, attention has nothing to choose from.
+        without = [layer for layer in without if not layer.endswith(".scores")]
+    assert without == []
     assert network.rows_at_once >= 1

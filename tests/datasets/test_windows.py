@@ -162,12 +162,23 @@ def test_hours_without_readings_take_the_course_of_the_same_kind_of_day_or_of_al
     mean = SensorWindows.of(values, times_of(len(values))).hour_of_week_mean(shrinkage=0)
     assert mean[5, 0] == pytest.approx(5.0)
     assert mean[10, 1] == 99.0
-    # Saturdays have the course of the other node, at the level of this one or of all readings.
-    np.testing.assert_allclose(np.diff(mean[120:144, 1]), 1.0, rtol=0.01)
-    np.testing.assert_allclose(mean[120:144, 2] - mean[120:144, 1], np.nanmean(values) - 99.0)
+    # Saturdays have the course of the first node, at the level of the second one, 89 above it at 10:00.
+    np.testing.assert_allclose(mean[120:144, 1], 89 + np.arange(24.0))
+    # A node without readings has the mean level of all readings.
+    n_readings = np.isfinite(values).sum()
+    np.testing.assert_allclose(mean[120:144, 2], 89 / n_readings + np.arange(24.0))
     empty = SensorWindows.of(np.full((20, 2), np.nan), times_of(20))
     with pytest.raises(ValueError, match="no observed reading"):
         empty.hour_of_week_mean()
+
+
+def test_the_level_of_a_node_does_not_depend_on_the_hours_at_which_it_was_read():
+    times = times_of(24 * 7 * 12)
+    is_night = hour_of_week(times) % 24 < 8
+    values = np.where(is_night, 50.0, 30.0)[:, None] + np.zeros(6)
+    values[~is_night, 0] = np.nan
+    mean = SensorWindows.of(values, times).hour_of_week_mean(shrinkage=20)
+    np.testing.assert_allclose(mean[:, 0], np.where(np.arange(168) % 24 < 8, 50.0, 30.0), atol=0.1)
 
 
 def test_shrunk_means_are_closer_to_the_usual_readings_than_plain_ones():

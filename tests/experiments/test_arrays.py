@@ -278,6 +278,17 @@ def test_cells_are_means_over_instances_with_marks_and_published_errors():
     assert comparison.n_missing == 3 * (len(ARRAY_TABLES["table4"].methods) - 3) + 2
 
 
+def test_only_results_of_the_same_instances_are_ranked_and_compared():
+    budget = replace(QUICK, n_instances=2)
+    errors = {label: [(20, 20, 20), (30, 30, 30)] for label in PAPER_METHODS}
+    errors["stablemiss"] = [(10, 10, 10)]  # an easy instance only
+    errors["ols"] = [(9, 9, 9)]
+    comparison = compare_arrays(ARRAY_TABLES["table4"], records_of(errors), budget)
+    assert comparison.column(0)["stablemiss"].mark == ""
+    assert sorted(cell.mark for cell in comparison.column(0).values())[-2:] == ["best", "second"]
+    assert comparison.common_means(0) == {**dict.fromkeys(PAPER_METHODS, 20), "stablemiss": 10, "ols": 9}
+
+
 def test_a_page_shows_the_tables(stored_table_1):
     records = [*stored_table_1, *records_of({"stablemiss": [(10.0, 20.0, 30.0)]})]
     page = reproduction_markdown(summarise(records, QUICK))

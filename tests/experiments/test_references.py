@@ -547,6 +547,10 @@ def test_combined_models_say_which_shapes_they_read(windows):
     images = np.zeros((10, 3, 6, 6))
     with pytest.raises(ValueError, match=r"^GaussianAndNetwork reads images of one channel.*\(10, 3, 6, 6\)"):
         GaussianAndNetwork().fit(images, images)
+    both = GaussianAndNetwork(StableMissRegressor(CNN((4, 4, 4)), max_epochs=1, random_state=0))
+    both.fit(images[:, 0], images[:, 0])
+    with pytest.raises(ValueError, match=r"^X must hold images of one channel.*got \(10, 36\)"):
+        both.predict(images[:, 0].reshape(10, -1))
     with pytest.raises(ValueError, match=r"^NetworkAndRidge reads windows.*\(10, 3, 6, 6\)"):
         NetworkAndRidge().fit(images, images)
 

@@ -291,9 +291,8 @@ class SensorWindows:
             Windows to use. None uses all of them.
         shrinkage : float, default=20.0
             Number of readings that count as much as the mean that is shrunk to. Raising it makes usual
-            readings smoother and less noisy; 0 returns plain means where there are readings. For speeds in
-            Berlin, ridge regression on readings relative to these means had 1 to 3% less error on other
-            months than with plain means of eight months, and 4 to 8% less than with those of two months.
+            readings smoother and less noisy; 0 returns plain means where there are readings. The fewer
+            weeks of readings there are, the more shrinkage helps.
 
         See Also
         --------

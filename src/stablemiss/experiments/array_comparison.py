@@ -82,6 +82,19 @@ class ArrayComparison:
         cells = {line.label: line.cells[number] for line in self.lines if not line.is_retrained}
         return {label: cell for label, cell in cells.items() if cell is not None}
 
+    def common_means(self, number: int) -> dict[str, float]:
+        """Label → mean RMSE of one column over the instances on which all methods of the paper were run.
+
+        Other methods are left out if they were not run on all of these; empty if there are none.
+        """
+        instances = self.instances[number]
+        errors = {label: self.rmse[label, self.columns[number]] for label in self.table.methods}
+        return {
+            label: fmean(by_instance[instance] for instance in instances)
+            for label, by_instance in errors.items()
+            if instances and by_instance.keys() >= set(instances)
+        }
+
     def pair(self, subject: str, label: str, numbers: Iterable[int]) -> Pair | None:
         """A subject compared with another method over some columns; None if no fit can be compared."""
         return pair_of(subject, label, self.rmse, [self.columns[number] for number in numbers])
@@ -177,22 +190,28 @@ def _errors(records: Iterable[Record]) -> dict[Key, dict[int, float]]:
 def _cell(
     errors: Mapping[Key, Mapping[int, float]], label: str, train: Setting, test: Setting
 ) -> ArrayCell | None:
-    found = list(errors.get((label, train, test), {}).values())
-    if not found:
+    by_instance = list(errors.get((label, train, test), {}).values())
+    if not by_instance:
         return None
-    return ArrayCell(fmean(found), stdev(found) if len(found) > 1 else None, len(found))
+    spread = stdev(by_instance) if len(by_instance) > 1 else None
+    return ArrayCell(fmean(by_instance), spread, len(by_instance))
 
 
 def _mark(lines: list[ArrayLine], n_columns: int) -> list[ArrayLine]:
-    """The same lines with the best and the second best of each column marked, in two groups."""
+    """The same lines with the best and the second best of each column marked, in two groups.
+
+    Cells with fewer instances than others of their column and group are not ranked: instances differ.
+    """
     cells = {line.label: list(line.cells) for line in lines}
     for from_paper in (True, False):
         group = [line.label for line in lines if line.is_from_paper == from_paper]
         for number in range(n_columns):
-            found = {label: cell for label in group if (cell := cells[label][number]) is not None}
-            ranked = sorted(found, key=lambda label: found[label].rmse)
+            run = {label: cell for label in group if (cell := cells[label][number]) is not None}
+            n_instances = max((cell.n for cell in run.values()), default=0)
+            complete = [label for label, cell in run.items() if cell.n == n_instances]
+            ranked = sorted(complete, key=lambda label: run[label].rmse)
             for label, mark in zip(ranked, ("best", "second"), strict=False):
-                cells[label][number] = replace(found[label], mark=mark)
+                cells[label][number] = replace(run[label], mark=mark)
     return [replace(line, cells=tuple(cells[line.label])) for line in lines]
 
 

@@ -51,8 +51,9 @@ NETWORKS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
 }
 # Networks for sensors that do not get the graph of the data set.
 WITHOUT_GRAPH = ("stablemiss_local_without_graph",)
-# Training of all networks of a data set, near the best of a few settings that were compared with one seed on
-# held-out training images and weeks.
+# Training of all networks of a data set. That of images is near the best of the settings in
+# docs/default_settings.md, compared with one seed on held-out training images. That of traffic was chosen on
+# held-out weeks of 2023 in trials of which there are no records.
 _SENSORS = {
     "max_epochs": 5,
     "schedule": "one_cycle",
@@ -73,15 +74,15 @@ TRAINING: Mapping[str, dict[str, Any]] = {
 }
 # Two months have a sixth of the windows of a year: more epochs were better on their held-out weeks.
 EPOCHS_OF_SHORT_PERIODS = {"Mar–Apr 2023": 10}
-# StableNet's weights are those of the rows of a batch, so that it needs larger batches. On digits, four times
-# as many epochs made up for the fewer steps.
+# StableNet's weights are those of the rows of a batch, so that it needs larger batches. With four times as
+# many epochs it makes half as many steps as other networks.
 STABLENET_BATCH_SIZE, STABLENET_EPOCHS_FACTOR = 64, 4
 # Of methods that read flat rows: linear ones, and networks unless they are brief.
 FLAT_LINEAR = ("ols", "dwr", "srdo")
-# Near the best on held-out images and weeks; there are about as many windows as cells of a window.
+# Chosen on held-out images and weeks, without records; there are about as many windows as cells of a window.
 RIDGE: Mapping[str, float] = {MNIST: 0.03, BERLIN: 2.0, DIDI: 2.0}
 FLAT_TRAINING = {"max_epochs": 40, "patience": 4, "learning_rate": 1e-3, "batch_size": 32}
-# Wider than for tables: the best of the widths that were compared on held-out images.
+# Wider than for tables. Partial VAE and P-BiGAN were better so on held-out images (docs/default_settings.md).
 FLAT_NETWORKS: Mapping[str, dict[str, Any]] = {
     "neumiss": {},
     "partial_vae": {"decoder": (512, 512)},

@@ -215,18 +215,22 @@ def _natural(run: Run, windows: SensorWindows, network: SensorNetwork) -> _Perio
 
 def _imposed(run: Run, windows: SensorWindows, network: SensorNetwork) -> _Periods:
     """Outages imposed on held-out weeks of the training year: only the missingness moves."""
-    year = windows.between(*network.periods[WITHIN_YEAR])
-    # No reading belongs to training and test windows: a window must lie in one kind of week.
-    is_test = np.stack([week_number(times) % WEEKS_PER_CYCLE == TEST_WEEK for times in _bounds(year)])
-    held_out = year[is_test.all(axis=0)].with_target()
+    train, held_out = split_weeks(windows.between(*network.periods[WITHIN_YEAR]))
+    held_out = held_out.with_target()
     train_seed, test_seed = np.random.SeedSequence(run.seed).spawn(2)
 
     def with_outage(name: str, seed: np.random.SeedSequence) -> np.ndarray:
         return _with_outage(name, windows.values, network, np.random.default_rng(seed))
 
-    train = year[~is_test.any(axis=0)].with_inputs(with_outage(run.mechanism, train_seed))
+    train = train.with_inputs(with_outage(run.mechanism, train_seed))
     tests = {test: held_out.with_inputs(with_outage(test.mechanism, test_seed)) for test in run.tests}
     return _Periods(train, tests)
+
+
+def split_weeks(windows: SensorWindows) -> tuple[SensorWindows, SensorWindows]:
+    """Windows of training weeks, and of test weeks; those that lie in both are in neither."""
+    is_test = np.stack([week_number(times) % WEEKS_PER_CYCLE == TEST_WEEK for times in _bounds(windows)])
+    return windows[~is_test.any(axis=0)], windows[is_test.all(axis=0)]
 
 
 def _bounds(windows: SensorWindows) -> tuple[np.ndarray, np.ndarray]:

@@ -209,7 +209,7 @@ class GraphTemporalG:
         neighbours = graph_attention(history, matrices["gat_in"], matrices["gat_in.scores"], edges)
         own = linear(history, matrices["self_in"]).unflatten(2, (self.channels, self.n_past))
         tokens = (neighbours.flatten(2).unflatten(2, (self.channels, self.n_past)) + own).transpose(2, 3)
-        # DEVIATION: calendar and learnt features of the nodes, because the course of a day differs between
+        # DEVIATION: calendar and trained embeddings of the nodes, because the course of a day differs between
         # nodes; the paper's network reads the history alone.
         if self.d_context:
             tokens = tokens + linear(context[:, None, :], matrices["context"])[:, None]

@@ -157,7 +157,8 @@ def _array_comparison(comparison: ArrayComparison) -> str:
     return "\n\n".join(
         [
             f"### {table_title(table.name)}: {table.title}",
-            f"{table.unit}, mean over {array_instances_text(comparison)}; in brackets as published.",
+            f"{table.unit}, mean over {array_instances_text(comparison)}"
+            + ("." if table.published is None else "; in brackets as published."),
             markdown_table(["", *(column.title for column in comparison.columns)], rows, "--:"),
         ]
     )

@@ -19,8 +19,9 @@ def which_method_markdown(summary: Summary) -> str:
     """Mean and, in brackets, worst error of every method on each data set, and the median time of a fit.
 
     Errors are relative to the reference of the tables, and on images and sensors to the lowest error of the
-    column. Only columns in which all eight methods of the paper were run are counted. Methods that were not
-    run in all of them say so, and come last.
+    column. Only columns in which all eight methods of the paper were run are counted, and of images and
+    sensors only the instances on which they were. Methods that were not run in all of them say so, and come
+    last.
 
     Parameters
     ----------
@@ -48,13 +49,10 @@ def _array_errors(summary: Summary) -> Errors:
     errors: Errors = {}
     for comparison in summary.arrays:
         for position in range(len(comparison.columns)):
-            column = comparison.column(position)
-            if not column:
-                continue
-            lowest = min(cell.rmse for cell in column.values())
-            for label, cell in column.items():
+            means = comparison.common_means(position)
+            for label, rmse in means.items():
                 by_data = errors.setdefault(label, {})
-                by_data.setdefault(comparison.table.dataset, []).append(cell.rmse / lowest - 1)
+                by_data.setdefault(comparison.table.dataset, []).append(rmse / min(means.values()) - 1)
     return errors
 
 

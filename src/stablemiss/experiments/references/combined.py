@@ -22,8 +22,9 @@ class GaussianAndNetwork(ArrayScoreMixin, BaseEstimator):
 
     The Gaussian has the mean and covariance of the complete training images; it gives the best linear
     completion under every mask. A network for images of two channels, the incomplete image and its
-    completion, predicts the difference between the complete image and its completion. Keep a fitted model
-    with joblib or pickle; it has no `save`.
+    completion, predicts the difference between the complete image and its completion. It learns from
+    completions of the images to which the Gaussian was fitted, which are slightly better than those of new
+    images. Keep a fitted model with joblib or pickle; it has no `save`.
 
     Parameters
     ----------
@@ -76,6 +77,10 @@ class GaussianAndNetwork(ArrayScoreMixin, BaseEstimator):
         """Complete images, (n, height, width)."""
         check_is_fitted(self)
         images = np.asarray(X, dtype=np.float64)
+        if images.ndim != 3:
+            raise ValueError(
+                f"X must hold images of one channel, with shape (n, height, width); got {images.shape}."
+            )
         completed = self.gaussian_.predict(images)
         return completed + self.network_.predict(_channels(images, completed))
 

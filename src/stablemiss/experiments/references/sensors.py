@@ -403,14 +403,35 @@ def _last_observed(readings: Floats) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def _neighbours(graph: Graph | None, n_nodes: int) -> Floats | None:
-    """Weights of the neighbours of each node, (n_nodes, n_nodes): row = target, column = source."""
+    """`neighbour_weights` of a graph that was checked."""
     if graph is None:
         return None
     if not isinstance(graph, Graph) or graph.n_nodes != n_nodes:
         raise ValueError(f"graph must be a Graph of the {n_nodes} nodes of Y, or None; got {shown(graph)}.")
-    weights = np.zeros((n_nodes, n_nodes))
+    return neighbour_weights(graph)
+
+
+def neighbour_weights(graph: Graph) -> Floats:
+    """Weights of the neighbours of each node, (n_nodes, n_nodes): row = target, column = source."""
+    weights = np.zeros((graph.n_nodes, graph.n_nodes))
     weights[graph.edges[:, 1], graph.edges[:, 0]] = graph.edge_weight
     return weights
+
+
+def means_of_neighbours(readings: Floats, weights: Floats) -> Floats:
+    """Mean of the observed readings of each node's neighbours, (n, n_nodes, n_past); NaN if there are none.
+
+    Parameters
+    ----------
+    readings : (n, n_nodes, n_past)
+        NaN = missing.
+    weights : (n_nodes, n_nodes)
+        Result of `neighbour_weights`.
+    """
+    is_observed = ~np.isnan(readings)
+    total = weights @ np.where(is_observed, readings, 0.0)
+    weight = weights @ is_observed.astype(np.float64)
+    return np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0)
 
 
 def _n_lags(model: RidgeOnLags | BoostingOnLags) -> int:
@@ -435,10 +456,7 @@ def _lags(readings: Floats, neighbours: Floats | None) -> Floats:
     """
     blocks = [readings]
     if neighbours is not None:
-        is_observed = ~np.isnan(readings)
-        total = neighbours @ np.where(is_observed, readings, 0.0)
-        weight = neighbours @ is_observed.astype(np.float64)
-        blocks.append(np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0))
+        blocks.append(means_of_neighbours(readings, neighbours))
     return np.stack(blocks, axis=2).reshape(-1, len(blocks), readings.shape[2])
 
 
