@@ -45,6 +45,20 @@ def test_trees_that_cannot_be_grown_end_with_a_sentence_and_the_last_error(
     assert "most likely" not in str(raised.value)
 
 
+def test_no_worker_is_waited_for_in_vain_while_parts_are_computed() -> None:
+    class Unfinished:
+        def result(self, timeout: float) -> None:
+            raise TimeoutError
+
+        def done(self) -> bool:
+            return False
+
+    client = Cluster(0)
+    client.submit = lambda *arguments, **options: Unfinished()  # type: ignore[attr-defined]
+    with pytest.raises(ChildProcessError, match="none joined within"):
+        cluster_trees._train(Boosting(), {}, client, [None], 1, 0)
+
+
 def test_an_error_without_a_lost_worker_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*arguments: Any) -> None:
         raise KeyError("a mistake")

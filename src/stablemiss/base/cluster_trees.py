@@ -193,6 +193,9 @@ def _train(
         workers = _workers(client)
         try:
             return _train_once(method, params, client, parts, n_features, k)
+        except ChildProcessError:
+            # All workers were lost while they computed the parts.
+            raise
         except Exception as error:
             # What is raised depends on the moment at which a worker is lost. The next attempt may fail too,
             # while the workers that are left have not ended theirs.
@@ -213,7 +216,11 @@ def _train_once(
     from dask import array as dask_array
     from lightgbm import DaskLGBMRegressor
 
-    facts = client.gather([client.submit(_has_rows, part, pure=False) for part in parts])
+    from stablemiss.sources import result_of
+
+    # Computes the parts. While LightGBM trains, it notices a lost worker itself.
+    futures = [client.submit(_has_rows, part, pure=False) for part in parts]
+    facts = [result_of(future, client) for future in futures]
     used = [part for part, (has_rows, _) in zip(parts, facts, strict=True) if has_rows]
     field = dask.delayed(_field, pure=False)
 

@@ -10,6 +10,7 @@ from stablemiss.sources.cluster import (
     find_client,
     is_dask,
     lost_worker_message,
+    result_of,
     wait_for_worker,
 )
 from stablemiss.sources.files import is_source, open_source
@@ -25,5 +26,6 @@ __all__ = [
     "is_source",
     "lost_worker_message",
     "open_source",
+    "result_of",
     "wait_for_worker",
 ]

@@ -98,6 +98,18 @@ def wait_for_worker(client: Any) -> None:
         raise ChildProcessError(lost_worker_message(what)) from error
 
 
+def result_of(future: Any, client: Any) -> Any:
+    """The result of a future. Without any worker Dask would wait for ever; this raises ChildProcessError."""
+    while True:
+        try:
+            return future.result(timeout=WAIT_FOR_WORKERS)
+        except TimeoutError:
+            # The task itself may have raised it.
+            if future.done():
+                raise
+            wait_for_worker(client)
+
+
 class DistributedSource(Source):
     """Files whose parts are processed by the workers of a cluster, which can read the same paths.
 
@@ -135,7 +147,7 @@ class DistributedSource(Source):
         futures = self.submit(function)
         try:
             for number, future in enumerate(futures):
-                result = self._result(future)
+                result = result_of(future, self.client)
                 # Frees the result on its worker.
                 futures[number] = None
                 del future
@@ -150,17 +162,6 @@ class DistributedSource(Source):
             ) from error
         finally:
             self.client.cancel([future for future in futures if future is not None])
-
-    def _result(self, future: Any) -> Any:
-        """The result of a future. Without any worker, Dask would wait for ever."""
-        while True:
-            try:
-                return future.result(timeout=WAIT_FOR_WORKERS)
-            except TimeoutError:
-                # The task itself may have raised it.
-                if future.done():
-                    raise
-                wait_for_worker(self.client)
 
 
 @dataclass(frozen=True, eq=False)
