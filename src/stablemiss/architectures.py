@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
@@ -132,12 +132,12 @@ class CNN(Architecture):
     rank: int | None = 16
 
     def __post_init__(self) -> None:
-        check_widths(self, "channels")
-        if len(self.channels) != 3:
+        if not isinstance(self.channels, Sequence) or len(self.channels) != 3:
             raise ValueError(
                 "channels must be three numbers, for full, half and quarter size, such as (16, 32, 64); got "
                 f"{shown(self.channels)}."
             )
+        check_widths(self, "channels")
         # A tuple of plain integers, so that the object can be hashed and stored.
         object.__setattr__(self, "channels", tuple(int(width) for width in self.channels))
         check_integer(self, kernel=(3, MAX_KERNEL))

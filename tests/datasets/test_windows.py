@@ -300,3 +300,19 @@ def test_windows_that_are_passed_instead_of_their_histories_say_what_to_pass():
     for X, y in ((windows, windows.future()), (windows.history(), windows)):
         with pytest.raises(TypeError, match=r"windows\.history\(\).* as X and windows\.future\(\) as y"):
             MissingRegressor("ols").fit(X, y)
+
+
+def test_the_latest_window_predicts_the_times_after_the_last_row():
+    values = np.arange(20.0)[:, None] + [0.0, 100.0]
+    times = times_of(20)
+    latest = SensorWindows.latest(values, times, past=8, future=4)
+    assert len(latest) == 1
+    np.testing.assert_array_equal(latest.history()[0], values[-8:].T)
+    assert np.isnan(latest.future()).all()
+    # Its seasonal part is that of the four hours after the table.
+    means = np.arange(168.0)[:, None] + np.zeros(2)
+    np.testing.assert_array_equal(latest.seasonal(means)[0, 0], [20, 21, 22, 23])
+    with pytest.raises(ValueError, match=r"at least past = 21 rows; got 20"):
+        SensorWindows.latest(values, times, past=21)
+    with pytest.raises(ValueError, match=r"one entry for each of the 20 rows"):
+        SensorWindows.latest(values, times[1:])

@@ -17,7 +17,12 @@ from stablemiss import (
     load_model,
 )
 from stablemiss.architectures import CNN
-from stablemiss.estimators import ArchiveError, OutOfRangeWarning, UnseenMissingWarning
+from stablemiss.estimators import (
+    ArchiveError,
+    OutOfRangeWarning,
+    SuspiciousDataWarning,
+    UnseenMissingWarning,
+)
 from stablemiss.estimators.archive import read_tree, write_tree
 from stablemiss.methods import METHODS, StableMiss
 from stablemiss.seeding import to_rng
@@ -166,6 +171,25 @@ def test_an_architecture_for_images_says_what_to_do_with_other_data():
     for estimator, rows, target, fact in cases:
         with pytest.raises(ValueError, match=fact):
             estimator.fit(rows, target)
+
+
+def test_targets_that_can_be_copied_from_the_input_cause_a_warning():
+    X, images = draw()
+    with pytest.warns(SuspiciousDataWarning, match="learns to copy") as caught:
+        small(max_epochs=1).fit(X, X)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "y has no value", SuspiciousDataWarning)
+        small(max_epochs=1).fit(X, images)
+        # Another image of the same size is no copy.
+        small(max_epochs=1).fit(images, images[:, ::-1])
+
+
+def test_a_warning_names_only_some_of_many_missing_cells():
+    _, images = draw()
+    model = small(max_epochs=1).fit(images, images[:, ::-1])
+    with pytest.warns(UnseenMissingWarning, match=r"and 61 (more|other) cells"):
+        model.predict(np.full_like(images, np.nan))
 
 
 def test_unusual_values_and_missing_cells_cause_the_warnings_of_tables():

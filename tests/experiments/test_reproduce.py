@@ -160,3 +160,10 @@ def test_all_means_every_table_and_figure():
     reproduction = Reproduction(["all"])
     assert [table.name for table in reproduction.tables] == list(TABLES)
     assert [table.name for table in reproduction.array_tables] == ["table4", "table5"]
+
+
+def test_methods_of_other_tables_are_refused_with_those_of_the_chosen_ones():
+    with pytest.raises(ValueError, match=r"^Methods of table4 are .*partial_c.*got 'ridge_on_lags'\.$"):
+        Reproduction(["table4"], "quick", ["ridge_on_lags"])
+    with pytest.raises(ValueError, match=r"Did you mean 'ridge_on_lags'\?"):
+        Reproduction(["table5"], "quick", ["ridge_on_lag"])

@@ -12,6 +12,8 @@ from stablemiss.cli.errors import plain_errors
 from stablemiss.cli.interrupts import interruption
 from stablemiss.progress import NullProgress, ProgressBar
 
+RESULTS = Path("paper/results")
+
 
 class LineProgress(NullProgress):
     """Prints one line per step instead of a progress bar, for output that is redirected to a file."""
@@ -25,7 +27,10 @@ class LineProgress(NullProgress):
 
 
 def reproduce(
-    names: Annotated[list[str], typer.Argument(help="table1 … table11, figure2, figure3, or all.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(help="table1 … table11, figure2, figure3, or all; table5_didi if you have its data."),
+    ],
     budget: Annotated[
         str,
         typer.Option(
@@ -35,11 +40,13 @@ def reproduce(
     ] = "standard",
     folder: Annotated[
         Path, typer.Option(help="Folder for the records. An interrupted run is resumed from them.")
-    ] = Path("paper/results"),
+    ] = RESULTS,
     method: Annotated[
         list[str] | None,
         typer.Option(
-            help="Run only this method and the reference methods. Can be repeated.", show_default=False
+            help="Run only this method, and the references of tables of gaps. Can be repeated; a wrong name "
+            "lists those of the tables.",
+            show_default=False,
         ),
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of parallel fits on this machine.", min=1)] = 1,
@@ -74,4 +81,5 @@ def reproduce(
         for array_table in reproduction.array_tables:
             print_arrays(compare_arrays(array_table, records, reproduction.budget))
         typer.echo(f"Records: {store.path}")
-        typer.echo(f"To write an HTML report: stablemiss report --budget {budget} --folder {folder}")
+        output = "" if folder == RESULTS else f" --output {folder / 'report.html'}"
+        typer.echo(f"To write an HTML report: stablemiss report --budget {budget} --folder {folder}{output}")

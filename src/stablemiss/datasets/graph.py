@@ -332,6 +332,11 @@ def check_coordinates(coordinates: ArrayLike) -> Floats:
     ValueError: coordinates must be latitudes from -90 to 90 and longitudes from -180 to 360, in degrees; \
 got latitudes from 113.3 to 113.3 and longitudes from 52.5 to 52.5.
     """
+    if coordinates is None:
+        raise ValueError(
+            "There are no coordinates; pass those of the nodes, list the edges (Graph.from_edges), or use no "
+            "graph (graph=None)."
+        )
     places = to_numbers("coordinates", coordinates)
     if places.ndim != 2 or places.shape[1] != 2 or not len(places):
         raise ValueError(

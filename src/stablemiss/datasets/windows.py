@@ -13,6 +13,7 @@ from stablemiss.checks import check_bool, check_integer, check_number, shown
 from stablemiss.data import Floats, to_numbers, to_table
 from stablemiss.datasets.hour_means import shrunk_means_by_hour
 from stablemiss.datasets.times import HOURS_OF_WEEK, Times, hour_of_week, time_step, to_times, week_number
+from stablemiss.text import count
 
 # Frequencies of the sine and cosine of the hour of the day.
 HARMONICS = (1, 2, 3)
@@ -94,12 +95,7 @@ class SensorWindows:
         between : Restrict windows to a period.
         """
         check_integer({"past": past, "future": future}, past=1, future=1)
-        table = _to_readings(values, "values")
-        moments = to_times(times)
-        if len(moments) != len(table):
-            raise ValueError(
-                f"times must have one entry for each of the {len(table)} rows of values; got {len(moments)}."
-            )
+        table, moments = _read(values, times)
         n_windows = len(table) - past - future + 1
         if n_windows < 1:
             raise ValueError(
@@ -107,6 +103,34 @@ class SensorWindows:
             )
         time_step(moments)
         return cls(table, table, moments, np.arange(n_windows), past, future)
+
+    @classmethod
+    def latest(cls, values: ArrayLike, times: ArrayLike, past: int = 8, future: int = 8) -> SensorWindows:
+        """The one window from which the times after the last row are predicted; their readings are NaN.
+
+        Parameters
+        ----------
+        values, times, past, future
+            As in `of`. At least `past` rows are needed.
+
+        See Also
+        --------
+        of : All windows whose future is part of the table.
+
+        Examples
+        --------
+        >>> times = np.datetime64("2024-01-01T00", "h") + np.arange(10)
+        >>> SensorWindows.latest(np.zeros((10, 3)), times, past=8, future=4)
+        SensorWindows(1 window of 8 + 4 times, 3 nodes, 2024-01-01T02 to 2024-01-01T13)
+        """
+        check_integer({"past": past, "future": future}, past=1, future=1)
+        table, moments = _read(values, times)
+        if len(table) < past:
+            raise ValueError(f"values must have at least past = {past} rows; got {len(table)}.")
+        later = moments[-1] + time_step(moments) * np.arange(1, future + 1)
+        unknown = np.full((future, table.shape[1]), np.nan, dtype=table.dtype)
+        readings = np.concatenate([table[-past:], unknown])
+        return cls.of(readings, np.concatenate([moments[-past:], later]), past, future)
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -117,8 +141,8 @@ class SensorWindows:
 
     def __repr__(self) -> str:
         first, last = (self.times[self.starts[0]], self._last_times()[-1]) if len(self) else ("-", "-")
-        lengths = f"{self.n_past} + {self.n_future} times"
-        return f"SensorWindows({len(self)} windows of {lengths}, {self.n_nodes} nodes, {first} to {last})"
+        size = f"{count(len(self), 'window')} of {self.n_past} + {self.n_future} times"
+        return f"SensorWindows({size}, {self.n_nodes} nodes, {first} to {last})"
 
     def __array__(self, *args: Any, **kwargs: Any) -> NDArray:
         """Raise TypeError: windows hold two arrays. Without this, numpy would take them for nested lists."""
@@ -418,6 +442,16 @@ def _gather(table: NDArray, first: NDArray[np.int64], length: int) -> NDArray:
     if len(first) and (not len(steps) or (steps[0] > 0 and (steps == steps[0]).all())):
         return windows[first[0] : first[-1] + 1 : steps[0] if len(steps) else 1]
     return windows[first]
+
+
+def _read(values: ArrayLike, times: ArrayLike) -> tuple[NDArray[np.floating], Times]:
+    """Readings and their times; raises ValueError unless there is one time per row."""
+    table, moments = _to_readings(values, "values"), to_times(times)
+    if len(moments) != len(table):
+        raise ValueError(
+            f"times must have one entry for each of the {len(table)} rows of values; got {len(moments)}."
+        )
+    return table, moments
 
 
 def _to_readings(values: ArrayLike, name: str) -> NDArray[np.floating]:

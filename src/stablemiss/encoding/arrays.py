@@ -243,8 +243,8 @@ class ArrayEncoder:
         table = read_array(X)
         if table.shape != self.shape:
             raise ValueError(
-                f"{expected}; got {(table.n_rows, *table.shape)}. Crop, pad or rescale it, with NaN for "
-                "unknown cells."
+                f"{expected}; got {(table.n_rows, *table.shape)}. Pass images of the same size, or windows "
+                "of the same sensors, times and calendar, with NaN for unknown cells."
             )
         beyond = self._ranges.beyond(table.cells)
         if not beyond.any():

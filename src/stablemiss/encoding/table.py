@@ -226,7 +226,12 @@ def _to_2d_array(X: Any) -> NDArray:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead: X is a {type(X).__name__} of shape "
             f"{array.shape}. Reshape your data to one row per sample and one column per feature: "
-            "X.reshape(-1, 1) or series.to_frame() if it is one feature, X.reshape(1, -1) if it is one row."
+            + (
+                "X.reshape(len(X), -1) if each cell of its arrays is a feature."
+                if array.ndim > 2
+                else "X.reshape(-1, 1) or series.to_frame() if it is one feature, X.reshape(1, -1) if it is "
+                "one row."
+            )
         )
     return array
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from stablemiss.data import Floats, MaskedData
-from stablemiss.encoding import ArrayRows, is_array, read_array
+from stablemiss.encoding import ArrayRows, SuspiciousDataWarning, is_array, read_array
 from stablemiss.estimators.rows import MAX_TARGET
 from stablemiss.tasks import Regression
 
@@ -39,6 +40,39 @@ def read_array_target(y: Any, n_rows: int) -> ArrayRows:
             f"{largest:g}. Rescale it before fit, for instance divide it by {MAX_TARGET:g}."
         )
     return target
+
+
+def warn_if_copied(cells: Floats, target: Floats) -> None:
+    """Warn if targets are the observed values of X and nothing else: a model would only learn to copy them.
+
+    Parameters
+    ----------
+    cells, target : (n, d)
+        X and y, NaN where missing.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> X = np.array([[1.0, np.nan], [2.0, 3.0]])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_if_copied(X, np.array([[1.0, 5.0], [2.0, 3.0]]))
+    ...     warn_if_copied(X, X)
+    >>> len(caught)
+    1
+    """
+    if cells.shape != target.shape:
+        return
+    is_target = ~np.isnan(target)
+    if np.array_equal(cells[is_target], target[is_target]):
+        # Level 3 is the user's call: 1 is this function, 2 `fit`.
+        warnings.warn(
+            "y has no value that is missing in X, and otherwise equals X: a model learns to copy what it "
+            "sees, not to complete arrays, and its validation scores say nothing. Hide further values of X, "
+            "or pass more complete arrays as y.",
+            SuspiciousDataWarning,
+            stacklevel=3,
+        )
 
 
 def array_scores(outputs: Floats, train: MaskedData, valid: MaskedData, task: Regression) -> dict[str, float]:

@@ -31,7 +31,7 @@ from stablemiss.encoding import (
     row_shape,
 )
 from stablemiss.estimators.archive import write_tree
-from stablemiss.estimators.arrays import read_array_target
+from stablemiss.estimators.arrays import read_array_target, warn_if_copied
 from stablemiss.estimators.new_rows import NewRows, OnUnseenMissing
 from stablemiss.estimators.rows import (
     MAX_DEVIATION,
@@ -150,6 +150,7 @@ class MissingEstimator(NewRows, SourcePredictions, BaseEstimator, ABC):
         elif isinstance(table, ArrayRows) and is_array(y):
             arrays = read_array_target(y, table.n_rows)
             target, target_shape = arrays.cells, arrays.shape
+            warn_if_copied(table.cells, target)
             # Rows without a single observed target cannot be used.
             weight = np.where(np.isnan(target).all(axis=1), 0.0, weight)
         else:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from stablemiss.base.method import Method
-from stablemiss.encoding import Encoded, Encoder, OnOutOfRange
+from stablemiss.encoding import ArrayEncoder, Encoded, Encoder, OnOutOfRange
 from stablemiss.encoding.encoded import listed
 from stablemiss.estimators.unusual_input import (
     OutOfRangeWarning,
@@ -86,9 +86,11 @@ class NewRows:
         if missing:
             unit = self.encoder_.unit
             columns = [f"{column!r} ({count(n, 'row')})" for column, n in missing.items()]
+            # Cells of arrays have positions instead of names, and there are many of them.
+            limit = 3 if unit == ArrayEncoder.unit else 20
             self._report_unseen(
                 f"Values are missing in {unit}s that were never missing when {type(self).__name__} was "
-                f"fitted: {listed(columns, limit=20, unit=unit)}. Predictions for such rows may be "
+                f"fitted: {listed(columns, limit=limit, unit=unit)}. Predictions for such rows may be "
                 f"inaccurate. Fit with rows in which they are missing, {advice}",
                 UnseenMissingWarning,
             )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
 from stablemiss.datasets import load_house_sales
-from stablemiss.experiments.array_tables import ARRAY_TABLES, BERLIN, DIDI, MNIST
+from stablemiss.experiments.array_tables import ARRAY_TABLES, BERLIN, DIDI, MNIST, ArrayTable
 from stablemiss.experiments.budgets import BUDGETS, LABELS, Budget, demo_budget
 from stablemiss.experiments.execute import execute
 from stablemiss.experiments.image_problem import mnist
@@ -25,7 +26,6 @@ LOADERS: dict[str, Callable[[], Any]] = {
     MNIST: mnist,
     **{name: partial(sensor_network, name) for name in (BERLIN, DIDI)},
 }
-ARRAY_LABELS = [label for table in ARRAY_TABLES.values() for label in table.methods]
 
 
 class Reproduction:
@@ -39,7 +39,8 @@ class Reproduction:
         Size of the data and effort per fit: minutes, hours, or far longer in total. "as_published" trains
         three methods as the paper says, without early stopping.
     methods : sequence of str, default=None
-        Labels to fit (see `stablemiss.experiments.budgets.LABELS`), besides the references. None means all.
+        Labels of methods of these tables to fit; tables of gaps need their references too, which are added.
+        None means all.
 
     Examples
     --------
@@ -49,15 +50,15 @@ class Reproduction:
     """
 
     def __init__(self, names: Sequence[str], budget: str = "standard", methods: Sequence[str] | None = None):
-        labels = list(dict.fromkeys([*LABELS, *ARRAY_LABELS]))
-        for name in methods or ():
-            if name not in labels:
-                raise ValueError(f"method must be one of {', '.join(labels)}; got {name!r}.")
         self.budget = to_budget(budget)
         names = _to_names(names, self.budget)
         self.tables = [TABLES[name] for name in names if name in TABLES]
         self.array_tables = [ARRAY_TABLES[name] for name in names if name in ARRAY_TABLES]
-        self.runs = [
+        _check_methods(methods or (), [*self.tables, *self.array_tables], self.budget)
+        self.runs = self._plan(methods)
+
+    def _plan(self, methods: Sequence[str] | None) -> list[Run]:
+        return [
             *plan_runs([table.name for table in self.tables], self.budget, methods or LABELS),
             *plan_array_runs([table.name for table in self.array_tables], self.budget, methods),
         ]
@@ -69,7 +70,7 @@ class Reproduction:
         retry_failed: bool = False,
         progress: Progress | None = None,
     ) -> list[Record]:
-        """Execute the runs that are not stored yet; returns the records of all runs.
+        """Execute the runs that are not stored yet; returns all records of the tables, also of other methods.
 
         Each record is stored as soon as it is complete. After a crash, another call executes only the rest.
         Records that were computed with different settings are computed again.
@@ -97,8 +98,12 @@ class Reproduction:
                 outcome = f"{record.seconds:.0f} s" if record.failure is None else f"failed: {record.failure}"
                 progress.update(done, f"{record.key}: {outcome}")
             progress.finish()
-        keys = {run.key for run in self.runs}
-        return [record for record in store.records() if record.key in keys]
+        planned = {run.key: run for run in self._plan(None)}
+        return [
+            record
+            for record in store.records()
+            if record.key in planned and planned[record.key].is_done_by(record)
+        ]
 
     def _pending(self, store: Store, retry_failed: bool) -> list[Run]:
         stored = {
@@ -151,6 +156,23 @@ def current_records(store: Store, budget: Budget) -> tuple[list[Record], int]:
     records = [record for record in store.records() if record.experiment == budget.name]
     current = [record for record in records if record.key in runs and runs[record.key].is_done_by(record)]
     return current, len(records) - len(current)
+
+
+def _check_methods(methods: Sequence[str], tables: Sequence[PaperTable | ArrayTable], budget: Budget) -> None:
+    """Raise ValueError unless every method is one of these tables."""
+    labels = list(
+        dict.fromkeys(
+            label
+            for table in tables
+            for label in (table.methods if isinstance(table, ArrayTable) else budget.labels(table))
+        )
+    )
+    for name in methods:
+        if name not in labels:
+            close = get_close_matches(name, labels, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            where = " and ".join(table.name for table in tables)
+            raise ValueError(f"Methods of {where} are {', '.join(labels)}; got {name!r}.{hint}")
 
 
 def _to_names(names: Sequence[str], budget: Budget) -> list[str]:

@@ -77,7 +77,9 @@ def print_arrays(comparison: ArrayComparison, console: Console | None = None) ->
     view.add_column("")
     for column in comparison.columns:
         view.add_column(column.title, justify="right", no_wrap=True)
-    for line in comparison.lines:
+    # Without the methods that were not run, unless none was.
+    lines = [line for line in comparison.lines if any(line.cells)] or comparison.lines
+    for line in lines:
         cells = [
             Text("–") if cell is None else Text(number(cell.rmse, 2), style=STYLE[cell.mark])
             for cell in line.cells

@@ -68,6 +68,12 @@ class GaussianAndNetwork(ArrayScoreMixin, BaseEstimator):
                 f"(n, height, width); got {images.shape} and {complete.shape}. Fit one model for each "
                 "channel, such as X[:, 0] and Y[:, 0]."
             )
+        if np.isnan(complete).any():
+            raise ValueError(
+                "Y must be complete, because the Gaussian is that of complete images, but it contains NaN. "
+                "Without complete images, fit StableMissRegressor alone."
+            )
+        self.image_shape_ = images.shape[1:]
         self.gaussian_ = LabelGaussian(self.ridge).fit(images, complete)
         completed = self.gaussian_.predict(images)
         self.network_ = clone(network).fit(_channels(images, completed), complete - completed, **fit_params)
@@ -77,9 +83,11 @@ class GaussianAndNetwork(ArrayScoreMixin, BaseEstimator):
         """Complete images, (n, height, width)."""
         check_is_fitted(self)
         images = np.asarray(X, dtype=np.float64)
-        if images.ndim != 3:
+        if images.ndim != 3 or images.shape[1:] != self.image_shape_:
+            height, width = self.image_shape_
             raise ValueError(
-                f"X must hold images of one channel, with shape (n, height, width); got {images.shape}."
+                f"X must hold images of one channel, with shape (n, {height}, {width}), as in fit; got "
+                f"{images.shape}."
             )
         completed = self.gaussian_.predict(images)
         return completed + self.network_.predict(_channels(images, completed))
