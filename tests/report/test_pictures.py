@@ -1,5 +1,6 @@
 """Pictures of digits, sensors and outages from records."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -84,6 +85,8 @@ def test_the_last_map_is_the_difference_between_two_methods():
     [both] = sensor_pictures(ridge, record("kalman", sensors(4.0), **NATURAL))
     assert "minus" in both.svg
     assert "ridge on lags has the lower error (3 of 3 sensors)" in both.caption
+    ids = re.findall(r'\bid="([^"]+)"', both.svg)
+    assert len(ids) == len(set(ids))
 
 
 def test_colours_mean_the_same_in_all_maps():

@@ -167,8 +167,9 @@ def _maps(table: ArrayTable, records: Sequence[Record]) -> Iterable[Picture]:
 def _panels(by_label: Mapping[str, ShownSensors], highest: float, furthest: float) -> list[_Panel]:
     """Missing rates, errors of the first method, and their difference from those of the second, if any."""
     (label, first), *others = by_label.items()
+    # Each with its own colours: matplotlib gives two equal colour bars the same id.
     return [
-        _Panel("missing in the test", 100 * first.missing, "%", "viridis", (0, 100)),
+        _Panel("missing in the test", 100 * first.missing, "%", "cividis", (0, 100)),
         _Panel(f"RMSE of {title_of(label)}", first.rmse, "km/h", "viridis", (0, highest)),
         *(
             _Panel(
