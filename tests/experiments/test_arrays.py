@@ -262,6 +262,7 @@ def test_cells_are_means_over_instances_with_marks_and_published_errors():
         "stablemiss": [(10, 20, 30), (12, 20, 30)],
         "neumiss": [(13, 19, 40)] * 2,
         "ols": [(9, 9, 9)] * 2,
+        "constant": [(50, 50, 50)] * 2,
     }
     comparison = compare_arrays(ARRAY_TABLES["table4"], records_of(errors), budget)
     lines = {line.label: line for line in comparison.lines if not line.is_retrained}
@@ -275,7 +276,7 @@ def test_cells_are_means_over_instances_with_marks_and_published_errors():
     assert lines["neumiss"].published[0] == pytest.approx(43.21)
     retrained = [line for line in comparison.lines if line.is_retrained]
     assert [line.published[0] for line in retrained] == [pytest.approx(19.27)]
-    assert comparison.n_missing == 3 * (len(ARRAY_TABLES["table4"].methods) - 3) + 2
+    assert comparison.n_missing == 3 * (len(ARRAY_TABLES["table4"].methods) - 4) + 2
 
 
 def test_only_results_of_the_same_instances_are_ranked_and_compared():
@@ -284,16 +285,38 @@ def test_only_results_of_the_same_instances_are_ranked_and_compared():
     errors["stablemiss"] = [(10, 10, 10)]  # an easy instance only
     errors["ols"] = [(9, 9, 9)]
     comparison = compare_arrays(ARRAY_TABLES["table4"], records_of(errors), budget)
-    assert comparison.column(0)["stablemiss"].mark == ""
-    assert sorted(cell.mark for cell in comparison.column(0).values())[-2:] == ["best", "second"]
+    column = comparison.column(0)
+    assert sorted(cell.mark for cell in column.values())[-2:] == ["best", "second"]
+    assert [label for label, cell in column.items() if cell.is_partial] == ["stablemiss"]
+    assert column["stablemiss"].mark == ""
+    # It has no other to be compared with.
+    assert column["ols"].mark == ""
     assert comparison.common_means(0) == {**dict.fromkeys(PAPER_METHODS, 20), "stablemiss": 10, "ols": 9}
 
 
+def test_the_papers_methods_come_first_and_those_trained_as_tested_last():
+    for table in ARRAY_TABLES.values():
+        comparison = compare_arrays(table, [], QUICK)
+        labels = {group: [line.label for line in lines] for group, lines in comparison.groups.items()}
+        assert labels["paper"] == list(PAPER_METHODS)
+        assert labels["paper"] + labels["others"] == list(table.methods_in_rows)
+        assert sorted(table.methods_in_rows) == sorted(table.methods)
+        assert labels.get("retrained", []) == list(table.retrained)
+
+
+def test_columns_of_one_kind_have_a_common_heading():
+    headings = compare_arrays(ARRAY_TABLES["table5"], [], QUICK).headings
+    assert [n for _, n in headings] == [3, 3]
+    assert "other period" in headings[0][0]
+    assert "outages imposed" in headings[1][0]
+
+
 def test_a_page_shows_the_tables(stored_table_1):
-    records = [*stored_table_1, *records_of({"stablemiss": [(10.0, 20.0, 30.0)]})]
+    errors = {"stablemiss": [(10.0, 20.0, 30.0)], "neumiss": [(12.0, 22.0, 29.0)]}
+    records = [*stored_table_1, *records_of(errors)]
     page = reproduction_markdown(summarise(records, QUICK))
     assert "### Table 4: MNIST under MAR" in page
-    assert "| StableMiss | **10.00** (31.60) | **20.00** (31.93) | **30.00** (74.23) |" in page
+    assert "| StableMiss | **10.00** (31.60) | **20.00** (31.93) | _30.00_ (74.23) |" in page
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stablemiss.experiments.budgets import BUDGETS, demo_budget
-from stablemiss.experiments.tables import TABLES, demo_table
+from stablemiss.experiments.tables import PAPER_METHODS, TABLES, demo_table
 from stablemiss.pages import document, write_page
 from stablemiss.report import page as module
 from stablemiss.report.claims import RULES
@@ -143,6 +143,58 @@ def test_methods_that_the_paper_does_not_have_are_ours(stored):
     assert further.startswith(' class="ours"')
     # A line separates the three groups.
     assert len({paper, added, further}) == 3
+
+
+def section_of(page, name):
+    start = page.index(f'<section id="{name}"')
+    return page[start : page.index("</section>", start)]
+
+
+def test_a_table_of_images_has_a_part_for_each_group_of_methods(complete_page):
+    """The paper's eight methods, the others, which have no printed numbers, and those trained as tested."""
+    parts = section_of(complete_page, "table4").split("<tbody")[1:]
+    names = [re.findall(r'<th scope="row">([^<]+)', part) for part in parts]
+    assert names[0] == [title_of(label) for label in PAPER_METHODS]
+    assert "OLS" in names[1]
+    assert names[2] == ["StableMiss trained as tested"]
+    assert [part.startswith(' class="ours"') for part in parts] == [False, True, False]
+
+
+def test_a_table_without_printed_numbers_says_so_instead_of_being_empty(complete_page):
+    box = r'<div class="scroll([^"]*)"[^>]*aria-label="{}"'
+    table_4, table_5 = section_of(complete_page, "table4"), section_of(complete_page, "table5")
+    assert "ours" in re.search(box.format("Table 5"), table_5).group(1).split()
+    assert "ours" not in re.search(box.format("Table 4"), table_4).group(1).split()
+    sentence = '<p class="quiet only-printed">The paper used other roads'
+    assert sentence in table_5
+    assert sentence not in table_4
+
+
+def test_two_rows_of_titles_say_what_was_trained_and_tested(complete_page):
+    first, second = Page(complete_page, "table5").lines[:2]
+    assert first[1:] == ["other period: trained → tested", "same year: outages imposed in the test"]
+    assert second[1:4] == ["2023 → 2024", "2024 → 2023", "Mar–Apr 2023 → Jan–Feb 2024"]
+    assert section_of(complete_page, "table5").count('colspan="3"') == 2
+
+
+def test_values_of_fewer_instances_are_muted_marked_and_explained(complete, complete_page):
+    """One method without one instance, one with a single instance, and one with none."""
+    assert "‡" not in complete_page
+    assert "of a single instance" not in complete_page
+    lost = {"ols": {2}, "neumiss": {1, 2}, "dwr": {0, 1, 2}}
+    page = render_page(
+        [one for one in complete if one.dataset != "mnist" or one.instance not in lost.get(one.label, ())],
+        STANDARD,
+    )
+    lines = {line[0]: line[1:] for line in Page(page, "table4").lines}
+    assert all(re.fullmatch(r"\d+\.\d\d‡ ±\d+\.\d\d", cell) for cell in lines["OLS"])
+    assert all(re.match(r"\d+\.\d\d‡ / ", cell) for cell in lines["NeuMiss"])
+    assert not any("‡" in cell for cell in lines["StableMiss"])
+    table = section_of(page, "table4")
+    assert table.count('class="ours partial"') == 18
+    assert "‡: not ranked" in table
+    assert "without ±, of a single instance" in table
+    assert "of 182 values, 9 are not there yet (a dash) and 18 are of fewer than 3 instances" in table
 
 
 def test_claims_have_a_verdict_each_and_the_rule_is_on_the_page(complete_page):

@@ -1,5 +1,6 @@
 """Pictures of digits, sensors and outages from records."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,9 @@ from stablemiss.report.pictures import array_pictures
 from stablemiss.results import Record, Score
 
 QUICK = BUDGETS["quick"]
+NATURAL = {"train": ("2023", None), "test": ("2024", None), "dataset": "berlin"}
+REVERSED = {"train": ("2024", None), "test": ("2023", None), "dataset": "berlin"}
+IMPOSED = {"train": ("no outage", 0.0), "test": (SENSORS_DARK, 0.3), "dataset": "berlin"}
 
 
 def record(label, shown, train=("mar", 0.5), test=("mar", 0.5), dataset="mnist"):
@@ -48,7 +52,8 @@ def outage(speed):
 def test_digits_have_a_row_for_each_method_with_records():
     records = [record("ols", digits(10.0)), record("neumiss", digits(200.0))]
     (picture,) = array_pictures(ARRAY_TABLES["table4"], records, QUICK)
-    for text in ("complete", "incomplete", "OLS", "NeuMiss", "50%"):
+    # A quarter of the pixels of each digit is missing.
+    for text in ("complete", "incomplete", "OLS", "NeuMiss", "50%", ">25%<"):
         assert text in picture.svg
     assert "MIWAE" not in picture.svg
     changed = [records[0], record("neumiss", digits(100.0))]
@@ -56,12 +61,10 @@ def test_digits_have_a_row_for_each_method_with_records():
 
 
 def test_a_map_and_curves_compare_methods_with_records():
-    natural = {"train": ("2023", None), "test": ("2024", None), "dataset": "berlin"}
-    imposed = {"train": ("no outage", 0.0), "test": (SENSORS_DARK, 0.3), "dataset": "berlin"}
     records = [
-        record("ridge_on_lags", sensors(3.0), **natural),
-        record("kalman", sensors(4.0), **natural),
-        record("ridge_on_lags", outage(42.0), **imposed),
+        record("ridge_on_lags", sensors(3.0), **NATURAL),
+        record("kalman", sensors(4.0), **NATURAL),
+        record("ridge_on_lags", outage(42.0), **IMPOSED),
     ]
     where, curve = array_pictures(ARRAY_TABLES["table5"], records, QUICK)
     assert "missing in the test" in where.svg
@@ -69,6 +72,40 @@ def test_a_map_and_curves_compare_methods_with_records():
     assert "Kalman" in where.svg
     assert "sensor dark" in curve.svg
     assert "TE1" in curve.caption
+
+
+def sensor_pictures(*records):
+    return array_pictures(ARRAY_TABLES["table5"], records, QUICK)
+
+
+def test_the_last_map_is_the_difference_between_two_methods():
+    ridge = record("ridge_on_lags", sensors(3.0), **NATURAL)
+    [one] = sensor_pictures(ridge)
+    assert "minus" not in one.svg
+    [both] = sensor_pictures(ridge, record("kalman", sensors(4.0), **NATURAL))
+    assert "minus" in both.svg
+    assert "ridge on lags has the lower error (3 of 3 sensors)" in both.caption
+    ids = re.findall(r'\bid="([^"]+)"', both.svg)
+    assert len(ids) == len(set(ids))
+
+
+def test_colours_mean_the_same_in_all_maps():
+    """The scales of both pictures reach the larger errors."""
+    small, large = record("kalman", sensors(3.0), **NATURAL), record("kalman", sensors(300.0), **REVERSED)
+    assert ">200<" not in sensor_pictures(small)[0].svg
+    assert [">200<" in picture.svg for picture in sensor_pictures(small, large)] == [True, True]
+
+
+def test_sensors_and_hours_without_observations_are_explained():
+    known, unknown = sensors(3.0), sensors(3.0)
+    unknown.rmse[1] = np.nan
+    captions = [sensor_pictures(record("kalman", one, **NATURAL))[0].caption for one in (known, unknown)]
+    assert ["1 of 3 sensors" in caption for caption in captions] == [False, True]
+    complete, interrupted = outage(42.0), outage(42.0)
+    interrupted.observed[5:12] = np.nan
+    shown = (complete, interrupted)
+    captions = [sensor_pictures(record("kalman", one, **IMPOSED))[0].caption for one in shown]
+    assert ["interrupted in 7 hours" in caption for caption in captions] == [False, True]
 
 
 @pytest.mark.parametrize(

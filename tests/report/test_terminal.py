@@ -3,10 +3,12 @@ from dataclasses import replace
 
 from rich.console import Console
 
+from stablemiss.experiments.array_comparison import compare_arrays
+from stablemiss.experiments.array_tables import ARRAY_TABLES
 from stablemiss.experiments.budgets import BUDGETS
 from stablemiss.experiments.comparison import compare
 from stablemiss.experiments.tables import TABLES
-from stablemiss.report.terminal import print_comparison
+from stablemiss.report.terminal import print_arrays, print_comparison
 
 QUICK = BUDGETS["quick"]
 
@@ -43,3 +45,17 @@ def test_a_narrow_terminal_wraps_lines_instead_of_truncating_numbers(complete):
 def test_failures_are_printed_as_text(stored):
     hostile = [replace(one, failure="[bold]x[/bold]") if one.failure else one for one in stored]
     assert "failed: MIWAE, instance 0: [bold]x[/bold]" in printed(hostile)
+
+
+def test_arrays_have_a_part_for_each_group_and_marks_of_fewer_instances(complete):
+    """The paper's methods end with StableMiss; an empty line follows."""
+    standard = BUDGETS["standard"]
+    records = [one for one in complete if (one.label, one.instance) != ("ols", 2)]
+    text = io.StringIO()
+    print_arrays(compare_arrays(ARRAY_TABLES["table4"], records, standard), Console(file=text, width=200))
+    lines = text.getvalue().splitlines()
+    names = [line.split("  ")[0].strip() for line in lines]
+    place = names.index("StableMiss")
+    assert names[place + 1 : place + 4] == ["", "", "constant"]  # the second line begins with two spaces
+    assert lines[names.index("OLS")].count("‡") == 9
+    assert lines[names.index("constant")].count("‡") == 0

@@ -2,12 +2,16 @@
 
 import pytest
 
+from stablemiss.experiments.array_comparison import compare_arrays
 from stablemiss.experiments.array_tables import ARRAY_TABLES
 from stablemiss.experiments.budgets import BUDGETS, LABELS
 from stablemiss.experiments.comparison import compare
 from stablemiss.experiments.tables import TABLES
 from stablemiss.report.text import (
     DESCRIPTIONS,
+    KEEPS_OBSERVED,
+    array_line_title,
+    array_notes,
     axis_title,
     column_titles,
     decimals_for,
@@ -45,6 +49,20 @@ def test_every_label_of_a_table_has_a_name_of_its_own_and_a_description():
     assert len(set(titles)) == len(titles)
     # Names are listed in sentences.
     assert not any("," in title for title in titles)
+
+
+def test_a_mark_that_is_explained_replaces_a_long_remark():
+    images, sensors = (
+        compare_arrays(ARRAY_TABLES[name], [], BUDGETS["quick"]) for name in ("table4", "table5")
+    )
+    titles = [array_line_title(line) for line in images.lines]
+    assert {title for title in titles if title.endswith("§")} == {
+        "Gaussian of the complete images§",
+        "factor analysis by EM§",
+    }
+    assert not any(KEEPS_OBSERVED in title for title in titles)
+    is_explained = [any(note.startswith("§") for note in array_notes(one)) for one in (images, sensors)]
+    assert is_explained == [True, False]
 
 
 def test_differences_have_a_sign_and_intervals_brackets():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from statistics import fmean, stdev
 
 from stablemiss.experiments.array_tables import ArrayColumn, ArrayTable, Setting
@@ -22,6 +24,7 @@ class ArrayCell:
     spread: float | None  # standard deviation; None with a single instance
     n: int  # instances
     mark: str = ""  # "best" or "second" of its group
+    is_partial: bool = False  # not ranked, because others of its column and group have more instances
 
 
 @dataclass(frozen=True)
@@ -34,10 +37,21 @@ class ArrayLine:
     cells: tuple[ArrayCell | None, ...]
     published: tuple[float | None, ...]
 
+    @property
+    def group(self) -> str:
+        """Views show the groups "paper", "others" and "retrained" apart from each other."""
+        if self.is_retrained:
+            return "retrained"
+        return "paper" if self.is_from_paper else "others"
+
+    @property
+    def has_published(self) -> bool:
+        return any(value is not None for value in self.published)
+
 
 @dataclass(frozen=True)
 class ArrayComparison:
-    """A table with everything that is shown of it."""
+    """A table with everything that is shown of it. The paper's methods come first, retrained ones last."""
 
     table: ArrayTable
     columns: tuple[ArrayColumn, ...]
@@ -50,6 +64,16 @@ class ArrayComparison:
     @property
     def is_empty(self) -> bool:
         return not self.failures and not any(any(line.cells) for line in self.lines)
+
+    @property
+    def headings(self) -> list[tuple[str, int]]:
+        """What neighbouring columns have in common, and how many they are."""
+        return [(name, len(list(same))) for name, same in groupby(column.heading for column in self.columns)]
+
+    @property
+    def groups(self) -> dict[str, tuple[ArrayLine, ...]]:
+        """Lines of each group, in the order of the rows."""
+        return {group: tuple(lines) for group, lines in groupby(self.lines, key=attrgetter("group"))}
 
     @property
     def shifted(self) -> list[int]:
@@ -65,7 +89,7 @@ class ArrayComparison:
     @property
     def n_cells(self) -> int:
         """Number of cells that the table should have."""
-        return sum(self._is_planned(line, column) for line in self.lines for column in self.columns)
+        return len(self._planned_cells)
 
     @property
     def n_planned(self) -> int:
@@ -102,11 +126,21 @@ class ArrayComparison:
     @property
     def n_missing(self) -> int:
         """Number of cells without results of all instances."""
-        return sum(
-            (cell is None or cell.n < self.n_instances) and self._is_planned(line, column)
+        return sum(cell is None or cell.n < self.n_instances for cell in self._planned_cells)
+
+    @property
+    def n_absent(self) -> int:
+        """Number of cells without any result."""
+        return sum(cell is None for cell in self._planned_cells)
+
+    @property
+    def _planned_cells(self) -> list[ArrayCell | None]:
+        return [
+            cell
             for line in self.lines
             for column, cell in zip(self.columns, line.cells, strict=True)
-        )
+            if self._is_planned(line, column)
+        ]
 
     def _is_planned(self, line: ArrayLine, column: ArrayColumn) -> bool:
         return not line.is_retrained or self.table.retrains(column)
@@ -139,7 +173,7 @@ def compare_arrays(table: ArrayTable, records: Iterable[Record], budget: Budget)
             tuple(_cell(errors, label, column.train, column.test) for column in columns),
             published.get(label, (None,) * len(columns)),
         )
-        for label in table.methods
+        for label in table.methods_in_rows
     ]
     retrained = [
         ArrayLine(
@@ -200,7 +234,8 @@ def _cell(
 def _mark(lines: list[ArrayLine], n_columns: int) -> list[ArrayLine]:
     """The same lines with the best and the second best of each column marked, in two groups.
 
-    Cells with fewer instances than others of their column and group are not ranked: instances differ.
+    Cells with fewer instances than others of their column and group are not ranked: instances differ. Nor is
+    a cell that has no other to be compared with.
     """
     cells = {line.label: list(line.cells) for line in lines}
     for from_paper in (True, False):
@@ -209,9 +244,11 @@ def _mark(lines: list[ArrayLine], n_columns: int) -> list[ArrayLine]:
             run = {label: cell for label in group if (cell := cells[label][number]) is not None}
             n_instances = max((cell.n for cell in run.values()), default=0)
             complete = [label for label, cell in run.items() if cell.n == n_instances]
-            ranked = sorted(complete, key=lambda label: run[label].rmse)
-            for label, mark in zip(ranked, ("best", "second"), strict=False):
-                cells[label][number] = replace(run[label], mark=mark)
+            ranked = sorted(complete, key=lambda label: run[label].rmse) if len(complete) > 1 else []
+            marks = dict(zip(ranked, ("best", "second"), strict=False))
+            for label, cell in run.items():
+                is_partial = cell.n < n_instances
+                cells[label][number] = replace(cell, mark=marks.get(label, ""), is_partial=is_partial)
     return [replace(line, cells=tuple(cells[line.label])) for line in lines]
 
 

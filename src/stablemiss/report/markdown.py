@@ -15,6 +15,7 @@ from stablemiss.report.text import (
     LONG_TRAINING,
     array_instances_text,
     array_line_title,
+    array_notes,
     as_percent,
     axis_title,
     column_titles,
@@ -151,6 +152,7 @@ def _array_comparison(comparison: ArrayComparison) -> str:
         cells = []
         for cell, published in zip(line.cells, line.published, strict=True):
             ours = "–" if cell is None else MARKS[cell.mark].format(number(cell.rmse, 2))
+            ours += "‡" if cell is not None and cell.is_partial else ""
             cells.append(ours + (f" ({number(published, 2)})" if published is not None else ""))
         rows.append([array_line_title(line), *cells])
     table = comparison.table
@@ -158,8 +160,10 @@ def _array_comparison(comparison: ArrayComparison) -> str:
         [
             f"### {table_title(table.name)}: {table.title}",
             f"{table.unit}, mean over {array_instances_text(comparison)}"
-            + ("." if table.published is None else "; in brackets as published."),
+            + ("." if table.published is None else "; in brackets as published.")
+            + (f" {table.explanation}" if table.explanation else ""),
             markdown_table(["", *(column.title for column in comparison.columns)], rows, "--:"),
+            "**Bold**: best; _italic_: second best. " + " ".join(array_notes(comparison)),
         ]
     )
 

@@ -7,11 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stablemiss.experiments.array_comparison import ArrayComparison
+from stablemiss.experiments.array_comparison import ArrayCell, ArrayComparison
 from stablemiss.experiments.comparison import Cell, Comparison, Published
 from stablemiss.report.text import (
     array_instances_text,
     array_line_title,
+    array_notes,
     axis_title,
     column_titles,
     decimals_for,
@@ -67,8 +68,8 @@ def print_arrays(comparison: ArrayComparison, console: Console | None = None) ->
     table = comparison.table
     view = Table(
         title=f"{table_title(table.name)}: {table.title}\n{table.unit}",
-        caption=f"mean over {array_instances_text(comparison)}; bold: best; underlined: second best (paper's "
-        "methods and others ranked separately)",
+        caption=f"mean over {array_instances_text(comparison)}; bold: best; underlined: second best. "
+        + " ".join(array_notes(comparison)),
         box=box.SIMPLE,
         padding=(0, 1, 0, 0),
         show_edge=False,
@@ -78,15 +79,15 @@ def print_arrays(comparison: ArrayComparison, console: Console | None = None) ->
     for column in comparison.columns:
         view.add_column(column.title, justify="right", no_wrap=True)
     # Without the methods that were not run, unless none was.
-    lines = [line for line in comparison.lines if any(line.cells)] or comparison.lines
-    for line in lines:
-        cells = [
-            Text("–") if cell is None else Text(number(cell.rmse, 2), style=STYLE[cell.mark])
-            for cell in line.cells
-        ]
-        view.add_row(Text(array_line_title(line)), *cells)
-        if any(value is not None for value in line.published):
-            view.add_row("  published", *(number(value, 2) for value in line.published), style="dim")
+    is_any_run = any(any(line.cells) for line in comparison.lines)
+    for lines in comparison.groups.values():
+        for line in lines:
+            if is_any_run and not any(line.cells):
+                continue
+            view.add_row(Text(array_line_title(line)), *map(_rmse, line.cells))
+            if line.has_published:
+                view.add_row("  published", *(number(value, 2) for value in line.published), style="dim")
+        view.add_section()
     unbounded = console.options.update(max_width=10_000)
     console.width = max(console.width, console.measure(view, options=unbounded).maximum)
     console.print(view)
@@ -129,6 +130,13 @@ def _view(comparison: Comparison) -> Table:
     if any(value is not None for value in comparison.agreement):
         view.add_row("rank agreement", *(number(value, 2) for value in comparison.agreement))
     return view
+
+
+def _rmse(cell: ArrayCell | None) -> Text:
+    if cell is None:
+        return Text("–")
+    text = Text(style="dim" if cell.is_partial else "").append(number(cell.rmse, 2), style=STYLE[cell.mark])
+    return text.append("‡" if cell.is_partial else "")
 
 
 def _gap(cell: Cell | None, decimals: int) -> Text:

@@ -8,6 +8,9 @@ from stablemiss.experiments.array_comparison import ArrayComparison, ArrayLine
 from stablemiss.experiments.comparison import Comparison
 from stablemiss.experiments.published import NAMES
 
+# Ends the names of methods whose error is not that of a raw output; tables of images have a mark instead.
+KEEPS_OBSERVED = " (keeps observed pixels)"
+
 # Label → display name. The paper's methods have the paper's names. No commas: names are listed in sentences.
 TITLES = {
     **NAMES,
@@ -41,8 +44,8 @@ TITLES = {
     "mask_input": "g without φ that reads the mask",
     "mask_input_augmented": "g without φ that reads the mask with mask augmentation",
     "partial_convolution": "partial convolutions",
-    "label_gaussian": "Gaussian of the complete images (keeps observed pixels)",
-    "factor_analysis": "factor analysis by EM (keeps observed pixels)",
+    "label_gaussian": f"Gaussian of the complete images{KEEPS_OBSERVED}",
+    "factor_analysis": f"factor analysis by EM{KEEPS_OBSERVED}",
     "local_and_ridge": "mean of ridge and network with local φ",
     "gaussian_and_local": "Gaussian and network with local φ",
     "hour_of_week": "mean by hour of the week",
@@ -146,9 +149,48 @@ def title_of(label: str) -> str:
     return TITLES.get(label, label)
 
 
+def short_title(label: str) -> str:
+    """Display name of a label without the remark that it keeps observed pixels."""
+    return title_of(label).removesuffix(KEEPS_OBSERVED)
+
+
 def array_line_title(line: ArrayLine) -> str:
     """Display name of a row; the paper writes "-ID" for a StableMiss trained at the level of the test."""
-    return title_of(line.label) + (" trained as tested" if line.is_retrained else "")
+    mark = "§" if title_of(line.label).endswith(KEEPS_OBSERVED) else ""
+    return short_title(line.label) + mark + (" trained as tested" if line.is_retrained else "")
+
+
+def array_spread_text(comparison: ArrayComparison) -> str:
+    """What follows ±, and why some values have none."""
+    cells = [cell for line in comparison.lines for cell in line.cells if cell is not None]
+    text = "± standard deviation"
+    return f"{text}; without ±, of a single instance" if any(cell.n == 1 for cell in cells) else text
+
+
+def array_notes(comparison: ArrayComparison) -> list[str]:
+    """Sentences about the groups of rows, marks and gaps of a table of images or sensors."""
+    notes = [
+        "The paper's eight methods come first and are ranked separately from the others below them; a value "
+        "that has no other to be compared with in its group and column is not ranked."
+    ]
+    lines = comparison.lines
+    if any(cell is not None and cell.is_partial for line in lines for cell in line.cells):
+        notes.append("‡: not ranked, because others of its group and column have more instances.")
+    if any(array_line_title(line).endswith("§") for line in lines):
+        notes.append("§: keeps observed pixels as they are.")
+    if "retrained" in comparison.groups:
+        titles = [column.title for column in comparison.columns if comparison.table.retrains(column)]
+        notes.append(
+            "Trained as tested: trained under the missingness of the test, which was done for "
+            f"{' and '.join(titles)}; not ranked."
+        )
+    if comparison.n_missing:
+        n_absent = comparison.n_absent
+        notes.append(
+            f"Not all runs are done: of {comparison.n_cells} values, {n_absent} are not there yet (a dash) "
+            f"and {comparison.n_missing - n_absent} are of fewer than {comparison.n_instances} instances."
+        )
+    return notes
 
 
 def array_instances_text(comparison: ArrayComparison) -> str:
