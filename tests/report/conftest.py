@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from stablemiss.experiments.array_tables import ARRAY_TABLES
 from stablemiss.experiments.budgets import BUDGETS, LABELS
-from stablemiss.experiments.reproduce import ARRAY_LABELS
 from stablemiss.experiments.runs import plan_array_runs, plan_runs
 from stablemiss.experiments.tables import TABLES
 from stablemiss.report.page import render_page
@@ -107,7 +107,8 @@ def complete() -> list[Record]:
     """A record for every run of the budget "standard", with invented scores."""
     records = []
     budget = BUDGETS["standard"]
-    names = list(dict.fromkeys(["optimal", "linear", *LABELS, *ARRAY_LABELS]))
+    array_labels = [label for table in ARRAY_TABLES.values() for label in table.methods]
+    names = list(dict.fromkeys(["optimal", "linear", *LABELS, *array_labels]))
     for run in [*plan_runs(TABLES, budget), *plan_array_runs(["table4", "table5"], budget)]:
         rank = names.index(run.label)
         unit = 0.01 if run.dataset == "house_sales" else 1.0
