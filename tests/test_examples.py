@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import stablemiss
+from stablemiss.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -28,7 +30,7 @@ def run_blocks(path, capsys):
     for block, shown in re.findall(BLOCK_AND_OUTPUT, path.read_text(), flags=re.DOTALL):
         capsys.readouterr()
         exec(compile(block, str(path), "exec"), namespace)
-        if shown:
+        if shown and not shown.lstrip().startswith("$ "):  # that would be a command
             assert_same_output(capsys.readouterr().out, shown)
 
 
@@ -61,6 +63,38 @@ def assert_same_output(printed, shown):
 def test_code_blocks_run_and_print_the_output_shown(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_blocks(page, capsys)
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_tutorial_print_what_it_shows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "tutorial.md").read_text()
+    # The first block of Python writes the tables.
+    exec(compile(re.findall(BLOCK_AND_OUTPUT, text, flags=re.DOTALL)[0][0], "tutorial", "exec"), {})
+    shell = "\n".join(line[4:] for line in text.splitlines() if line.startswith("    "))
+    commands = re.findall(r"^\$ stablemiss (.*)\n((?:(?!\$ ).*\n?)*)", shell, flags=re.MULTILINE)
+    assert len(commands) == 8
+    for command, shown in commands:
+        result = CliRunner().invoke(app, command.split(), env={"COLUMNS": "200"})
+        assert result.exit_code == (1 if command.startswith("diagnose") else 0), result.output
+        printed = iter(result.output.splitlines())
+        for line in filter(None, (line.strip() for line in shown.splitlines())):
+            # In the order of the page, which leaves lines out, usually where it has three dots.
+            assert line == "..." or any(has_same_words(other, line) for other in printed), (
+                line,
+                result.output,
+            )
+
+
+def has_same_words(printed, shown):
+    """Whether two lines have the same words, with numbers that are close unless they are seconds."""
+    if "Fitted" in shown:
+        return printed.partition(" in ")[0] == shown.partition(" in ")[0]
+    try:
+        assert_same_output(printed, shown)
+    except AssertionError:
+        return False
+    return True
 
 
 @pytest.mark.slow
