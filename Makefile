@@ -7,7 +7,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadgroup --durations=20
 
 .PHONY: demo docs test test-slow test-accuracy check bench setup clean
 
-demo: $(READY)  ## compare methods on synthetic data: a table and report.html
+demo: $(READY)  ## a column dies, and methods on synthetic data: tables and report.html
 	$(BIN)/stablemiss demo
 
 docs: $(READY)  ## the documentation site, offline and strictly: build/site/index.html
@@ -23,11 +23,12 @@ test-slow: $(READY)  ## tests of killed processes, clusters and browsers, and ot
 test-accuracy: $(READY)  ## accuracy at full size, a few minutes
 	$(PYTEST) -m accuracy
 
-check: $(READY)  ## lint, types, import layers
+check: $(READY)  ## lint, types, import layers, spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
 
 bench: $(READY)  ## speed against bare linear algebra, in the same run
 	$(BIN)/python benchmarks/em_mixture.py

@@ -287,6 +287,7 @@ def main() -> None:
         run_pending(STORE, jobs, lambda job: make_record(*job).key, lambda job: measure(*job))
     records = STORE.records()
     blocks = [
+        "### All development tables",
         "Mean over tables of the mean over mechanisms / of the worst mechanism / the largest of all. "
         f"{len({one.dataset for one in records})} of {len(TABLES)} tables so far.",
         overview(records),

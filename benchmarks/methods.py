@@ -127,7 +127,8 @@ def accuracy(records: list[Record]) -> str:
             cells.append(
                 f"{np.mean(gaps):.1%} ({min(gaps):.1%} to {max(gaps):.1%}; {len(gaps)})" if gaps else "–"
             )
-        rows.append(cells)
+        if set(cells[1:]) != {"–"}:
+            rows.append(cells)
     return markdown_table(["method", *SETTINGS], rows)
 
 

@@ -68,7 +68,7 @@ def diagnose(
     file_format: FormatName = None,
     missing_value: MissingValue = None,
 ) -> None:
-    """Tell whether values go missing in another way than before, which columns changed, and what it costs.
+    """Tell whether the missingness has changed, in which columns, and what it costs.
 
     The exit code is 0 if there was no shift, 1 if there was one, and 2 if there are too few rows to tell, or
     if an error occurred.

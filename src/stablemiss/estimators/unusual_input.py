@@ -12,7 +12,7 @@ class UnseenMissingWarning(UserWarning):
     See Also
     --------
     UnknownCategoryWarning : Categories that did not occur in training.
-    stablemiss.diagnose : Test whether values go missing in another way than in training.
+    stablemiss.diagnose : Test whether the missingness has changed since training.
 
     Examples
     --------
