@@ -12,6 +12,7 @@ from stablemiss.data import Floats, MaskedData
 from stablemiss.encoding import ArrayRows, SuspiciousDataWarning, is_array, read_array
 from stablemiss.estimators.rows import MAX_TARGET
 from stablemiss.tasks import Regression
+from stablemiss.text import count
 
 
 def read_array_target(y: Any, n_rows: int) -> ArrayRows:
@@ -70,6 +71,37 @@ def warn_if_copied(cells: Floats, target: Floats) -> None:
             "y has no value that is missing in X, and otherwise equals X: a model learns to copy what it "
             "sees, not to complete arrays, and its validation scores say nothing. Hide further values of X, "
             "or pass more complete arrays as y.",
+            SuspiciousDataWarning,
+            stacklevel=3,
+        )
+
+
+def warn_if_transposed(X: ArrayRows, target: ArrayRows) -> None:
+    """Warn if rows of windows that all sensors would share, such as the calendar, have missing values.
+
+    Then they are probably readings: windows of shape (times, sensors) instead of (sensors, times).
+
+    Examples
+    --------
+    >>> import warnings
+    >>> X = read_array([[[1.0, 2.0], [3.0, None], [5.0, 6.0]]])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn_if_transposed(X, read_array([[[1.0, 2.0]]]))
+    >>> len(caught)
+    1
+    """
+    if len(X.shape) != 2 or len(target.shape) != 2 or X.shape[0] <= target.shape[0]:
+        return
+    n_nodes = target.shape[0]
+    shared = X.cells[:, n_nodes * X.shape[1] :]
+    if np.isnan(shared).any():
+        # Level 3 is the user's call: 1 is this function, 2 `fit`.
+        warnings.warn(
+            f"Windows in X have {count(X.shape[0], 'row')}, those in y {n_nodes}. The last "
+            f"{X.shape[0] - n_nodes} count as inputs that all sensors share, such as the calendar, but some "
+            "of their values are missing. If windows have the shape (times, sensors), transpose them to "
+            "(sensors, times).",
             SuspiciousDataWarning,
             stacklevel=3,
         )

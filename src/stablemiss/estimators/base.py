@@ -31,7 +31,7 @@ from stablemiss.encoding import (
     row_shape,
 )
 from stablemiss.estimators.archive import write_tree
-from stablemiss.estimators.arrays import read_array_target, warn_if_copied
+from stablemiss.estimators.arrays import read_array_target, warn_if_copied, warn_if_transposed
 from stablemiss.estimators.new_rows import NewRows, OnUnseenMissing
 from stablemiss.estimators.rows import (
     MAX_DEVIATION,
@@ -151,6 +151,7 @@ class MissingEstimator(NewRows, SourcePredictions, BaseEstimator, ABC):
             arrays = read_array_target(y, table.n_rows)
             target, target_shape = arrays.cells, arrays.shape
             warn_if_copied(table.cells, target)
+            warn_if_transposed(table, arrays)
             # Rows without a single observed target cannot be used.
             weight = np.where(np.isnan(target).all(axis=1), 0.0, weight)
         else:
