@@ -128,7 +128,7 @@ def main() -> None:
     if not options.only_print:
         run_pending(STORE, jobs, lambda job: f"dead column house_sales none 0.0 {job[1]} {job[0]}", run)
     print(table())
-    write_docs("README.md", "dead column", table())
+    write_docs("docs/methods/anymask.md", "dead column", table())
     draw()
 
 
