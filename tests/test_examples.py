@@ -15,8 +15,6 @@ from stablemiss.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-# Examples of the other pages take a minute together.
-FAST_PAGES = ("tutorial",)
 # A code block, and the indented output after it, if any.
 BLOCK_AND_OUTPUT = r"```python\n(.*?)```\n(?:\n((?:    [^\n]*\n)+))?"
 # A number, and what follows it within a word.
@@ -55,11 +53,8 @@ def assert_same_output(printed, shown):
             assert to_float(actual[1]) == pytest.approx(to_float(number[1]), abs=0.05, rel=0.05), printed
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page if page.stem in FAST_PAGES else pytest.param(page, marks=pytest.mark.slow) for page in PAGES],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_blocks_run_and_print_the_output_shown(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_blocks(page, capsys)
