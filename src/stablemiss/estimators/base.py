@@ -144,14 +144,13 @@ class MissingEstimator(NewRows, SourcePredictions, BaseEstimator, ABC):
         group = read_row_labels(groups, table.n_rows, "groups")
         times = read_row_labels(time, table.n_rows, "time")
         is_classifier = isinstance(self, ClassifierMixin)
-        target_shape = None
+        target_shape, arrays = None, None
         if is_classifier:
             target = read_labels(y, table.n_rows)
         elif isinstance(table, ArrayRows) and is_array(y):
             arrays = read_array_target(y, table.n_rows)
             target, target_shape = arrays.cells, arrays.shape
             warn_if_copied(table.cells, target)
-            warn_if_transposed(table, arrays)
             # Rows without a single observed target cannot be used.
             weight = np.where(np.isnan(target).all(axis=1), 0.0, weight)
         else:
@@ -214,6 +213,9 @@ class MissingEstimator(NewRows, SourcePredictions, BaseEstimator, ABC):
         self.validation_scores_ = (
             validation_scores(predictor, train_data, valid_data, task) if is_held_out else None
         )
+        if arrays is not None and isinstance(table, ArrayRows):
+            # Not before: methods that need other shapes refuse them.
+            warn_if_transposed(table, arrays)
         return self
 
     def _remember_rows(
