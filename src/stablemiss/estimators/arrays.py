@@ -76,35 +76,30 @@ def warn_if_copied(cells: Floats, target: Floats) -> None:
         )
 
 
-def warn_if_transposed(X: ArrayRows, target: ArrayRows) -> None:
-    """Warn if rows of windows that all sensors would share, such as the calendar, have missing values.
+def transposed_warning(X: ArrayRows, target: ArrayRows) -> str | None:
+    """A warning if rows of windows that all sensors would share, such as the calendar, have missing values.
 
     Then they are probably readings: windows of shape (times, sensors) instead of (sensors, times).
 
     Examples
     --------
-    >>> import warnings
     >>> X = read_array([[[1.0, 2.0], [3.0, None], [5.0, 6.0]]])
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     warn_if_transposed(X, read_array([[[1.0, 2.0]]]))
-    >>> len(caught)
-    1
+    >>> transposed_warning(X, read_array([[[1.0, 2.0]]]))[:59]
+    'Windows in X have 3 rows, those in y 1. The last 2 count as'
+    >>> transposed_warning(X, X) is None
+    True
     """
     if len(X.shape) != 2 or len(target.shape) != 2 or X.shape[0] <= target.shape[0]:
-        return
+        return None
     n_nodes = target.shape[0]
     shared = X.cells[:, n_nodes * X.shape[1] :]
-    if np.isnan(shared).any():
-        # Level 3 is the user's call: 1 is this function, 2 `fit`.
-        warnings.warn(
-            f"Windows in X have {count(X.shape[0], 'row')}, those in y {n_nodes}. The last "
-            f"{X.shape[0] - n_nodes} count as inputs that all sensors share, such as the calendar, but some "
-            "of their values are missing. If windows have the shape (times, sensors), transpose them to "
-            "(sensors, times).",
-            SuspiciousDataWarning,
-            stacklevel=3,
-        )
+    if not np.isnan(shared).any():
+        return None
+    return (
+        f"Windows in X have {count(X.shape[0], 'row')}, those in y {n_nodes}. The last "
+        f"{X.shape[0] - n_nodes} count as inputs that all sensors share, such as the calendar, but some of "
+        "their values are missing. If windows have the shape (times, sensors), transpose them to (sensors, times)."
+    )
 
 
 def array_scores(outputs: Floats, train: MaskedData, valid: MaskedData, task: Regression) -> dict[str, float]:
