@@ -98,7 +98,8 @@ def transposed_warning(X: ArrayRows, target: ArrayRows) -> str | None:
     return (
         f"Windows in X have {count(X.shape[0], 'row')}, those in y {n_nodes}. The last "
         f"{X.shape[0] - n_nodes} count as inputs that all sensors share, such as the calendar, but some of "
-        "their values are missing. If windows have the shape (times, sensors), transpose them to (sensors, times)."
+        "their values are missing. If windows have the shape (times, sensors), transpose them to (sensors, "
+        "times)."
     )
 
 
