@@ -16,7 +16,7 @@ from stablemiss import (
     StableMissRegressor,
     load_model,
 )
-from stablemiss.architectures import CNN, GraphTemporal
+from stablemiss.architectures import CNN
 from stablemiss.estimators import (
     ArchiveError,
     OutOfRangeWarning,
@@ -183,15 +183,6 @@ def test_targets_that_can_be_copied_from_the_input_cause_a_warning():
         small(max_epochs=1).fit(X, images)
         # Another image of the same size is no copy.
         small(max_epochs=1).fit(images, images[:, ::-1])
-
-
-def test_windows_that_look_transposed_cause_a_warning():
-    rng = np.random.default_rng(0)
-    windows = np.where(rng.random((40, 6, 3)) < 0.2, np.nan, rng.normal(size=(40, 6, 3)))  # (times, sensors)
-    model = StableMissRegressor(GraphTemporal(channels=2, heads=1), max_epochs=1, random_state=0)
-    with pytest.warns(SuspiciousDataWarning, match=r"transpose them to \(sensors, times\)") as caught:
-        model.fit(windows[:, :4], windows[:, 4:])
-    assert caught[0].filename == __file__
 
 
 def test_a_warning_names_only_some_of_many_missing_cells():

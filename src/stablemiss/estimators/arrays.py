@@ -12,7 +12,6 @@ from stablemiss.data import Floats, MaskedData
 from stablemiss.encoding import ArrayRows, SuspiciousDataWarning, is_array, read_array
 from stablemiss.estimators.rows import MAX_TARGET
 from stablemiss.tasks import Regression
-from stablemiss.text import count
 
 
 def read_array_target(y: Any, n_rows: int) -> ArrayRows:
@@ -74,33 +73,6 @@ def warn_if_copied(cells: Floats, target: Floats) -> None:
             SuspiciousDataWarning,
             stacklevel=3,
         )
-
-
-def transposed_warning(X: ArrayRows, target: ArrayRows) -> str | None:
-    """A warning if rows of windows that all sensors would share, such as the calendar, have missing values.
-
-    Then they are probably readings: windows of shape (times, sensors) instead of (sensors, times).
-
-    Examples
-    --------
-    >>> X = read_array([[[1.0, 2.0], [3.0, None], [5.0, 6.0]]])
-    >>> transposed_warning(X, read_array([[[1.0, 2.0]]]))[:59]
-    'Windows in X have 3 rows, those in y 1. The last 2 count as'
-    >>> transposed_warning(X, X) is None
-    True
-    """
-    if len(X.shape) != 2 or len(target.shape) != 2 or X.shape[0] <= target.shape[0]:
-        return None
-    n_nodes = target.shape[0]
-    shared = X.cells[:, n_nodes * X.shape[1] :]
-    if not np.isnan(shared).any():
-        return None
-    return (
-        f"Windows in X have {count(X.shape[0], 'row')}, those in y {n_nodes}. The last "
-        f"{X.shape[0] - n_nodes} count as inputs that all sensors share, such as the calendar, but some of "
-        "their values are missing. If windows have the shape (times, sensors), transpose them to (sensors, "
-        "times)."
-    )
 
 
 def array_scores(outputs: Floats, train: MaskedData, valid: MaskedData, task: Regression) -> dict[str, float]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +22,6 @@ from stablemiss.encoding import (
     ArrayRows,
     Encoder,
     OnOutOfRange,
-    SuspiciousDataWarning,
     Table,
     TableEncoder,
     encoder_from_state,
@@ -33,7 +31,7 @@ from stablemiss.encoding import (
     row_shape,
 )
 from stablemiss.estimators.archive import write_tree
-from stablemiss.estimators.arrays import read_array_target, transposed_warning, warn_if_copied
+from stablemiss.estimators.arrays import read_array_target, warn_if_copied
 from stablemiss.estimators.new_rows import NewRows, OnUnseenMissing
 from stablemiss.estimators.rows import (
     MAX_DEVIATION,
@@ -146,14 +144,13 @@ class MissingEstimator(NewRows, SourcePredictions, BaseEstimator, ABC):
         group = read_row_labels(groups, table.n_rows, "groups")
         times = read_row_labels(time, table.n_rows, "time")
         is_classifier = isinstance(self, ClassifierMixin)
-        target_shape, warning = None, None
+        target_shape = None
         if is_classifier:
             target = read_labels(y, table.n_rows)
         elif isinstance(table, ArrayRows) and is_array(y):
             arrays = read_array_target(y, table.n_rows)
             target, target_shape = arrays.cells, arrays.shape
             warn_if_copied(table.cells, target)
-            warning = transposed_warning(table, arrays)
             # Rows without a single observed target cannot be used.
             weight = np.where(np.isnan(target).all(axis=1), 0.0, weight)
         else:
@@ -216,9 +213,6 @@ class MissingEstimator(NewRows, SourcePredictions, BaseEstimator, ABC):
         self.validation_scores_ = (
             validation_scores(predictor, train_data, valid_data, task) if is_held_out else None
         )
-        if warning is not None:
-            # Not before: methods that need other shapes refuse them.
-            warnings.warn(warning, SuspiciousDataWarning, stacklevel=2)
         return self
 
     def _remember_rows(
