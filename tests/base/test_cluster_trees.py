@@ -53,8 +53,11 @@ def test_no_worker_is_waited_for_in_vain_while_parts_are_computed() -> None:
         def done(self) -> bool:
             return False
 
-    client = Cluster(0)
-    client.submit = lambda *arguments, **options: Unfinished()  # type: ignore[attr-defined]
+    class Deserted(Cluster):
+        def submit(self, *arguments: Any, **options: Any) -> Unfinished:
+            return Unfinished()
+
+    client = Deserted(0)
     with pytest.raises(ChildProcessError, match="none joined within"):
         cluster_trees._train(Boosting(), {}, client, [None], 1, 0)
 
