@@ -84,7 +84,7 @@ def test_members_can_be_left_out():
 
 
 def test_hidden_values_have_no_influence_on_intervals_sets_and_expected_errors_also_after_restoring():
-    """Residual boosting shares the mixture with the ensemble and finds it again in the stored state."""
+    """Trees share the mixture with the ensemble and find it again in the stored state."""
     values, mask, y = draw(0, n=300)
     mask = to_rng(1).uniform(size=mask.shape) < 0.7
     garbage = np.where(mask, values, np.nan)

@@ -59,7 +59,7 @@ def trees(tmp_path_factory):
         model.set_params(random_state=0).fit(X, y > 0 if hasattr(model, "predict_proba") else y).save(path)
         trees[name] = read_tree(path)
     # Otherwise the manipulations below would test nothing.
-    assert trees["regressor"]["predictor"]["kinds"][-1] == "residual_boosting"
+    assert trees["regressor"]["predictor"]["kinds"][-1] == "mixture_trees"
     assert trees["regressor"]["predictor"]["calibrator"]["models"][0]
     return trees
 
@@ -192,9 +192,15 @@ MANIPULATIONS = [
     # The ensemble and its calibration.
     ("regressor", predictor("names"), lambda old: [old[0]] * len(old)),
     ("regressor", predictor("kinds"), lambda old: ["unknown", *old[1:]]),
-    ("regressor", predictor("kinds"), lambda old: ["residual_boosting", *old[1:]]),
+    ("regressor", predictor("kinds"), lambda old: ["mixture_trees", *old[1:]]),
     ("regressor", predictor("members"), lambda old: old[:-1]),
-    ("regressor", predictor("members"), lambda old: [*old[:-1], {"models": [cycle(old[-1]["models"][0])]}]),
+    (
+        "regressor",
+        predictor("members"),
+        lambda old: [*old[:-1], old[-1] | {"models": [cycle(old[-1]["models"][0])]}],
+    ),
+    ("regressor", predictor("members"), lambda old: [*old[:-1], old[-1] | {"is_residual": "yes"}]),
+    ("regressor", predictor("members"), lambda old: [*old[:-1], old[-1] | {"is_residual": False}]),
     ("regressor", predictor("member_weights"), lambda old: old[:, :-1]),
     ("regressor", predictor("member_weights"), lambda old: -old),
     ("regressor", predictor("error_model", "slope"), np.zeros(3)),

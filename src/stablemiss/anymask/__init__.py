@@ -5,7 +5,7 @@
 - `members`: fits the members
 - `fit_data`: the rows to which they are fitted, and masked copies of them
 - `streamed_boosting`: boosted trees on rows that need not fit into memory
-- `residual_boosting`: the only member that is not defined in `stablemiss.methods`
+- `mixture_trees`: boosted trees that read the rows as the mixture completes them
 - `stacking`: member weights
 - `calibration`: prediction intervals and prediction sets
 - `expected_error`: the expected error of each row, and how much of it is due to missing columns
@@ -19,8 +19,8 @@
 from stablemiss.anymask.calibration import ConformalCalibrator
 from stablemiss.anymask.importance import univariate_importance
 from stablemiss.anymask.method import AnyMask, AnyMaskPredictor
+from stablemiss.anymask.mixture_trees import MixtureTreesPredictor
 from stablemiss.anymask.plan import MEMBERS, Budget
-from stablemiss.anymask.residual_boosting import ResidualBoosting, ResidualBoostingPredictor
 
 __all__ = [
     "MEMBERS",
@@ -28,7 +28,6 @@ __all__ = [
     "AnyMaskPredictor",
     "Budget",
     "ConformalCalibrator",
-    "ResidualBoosting",
-    "ResidualBoostingPredictor",
+    "MixtureTreesPredictor",
     "univariate_importance",
 ]

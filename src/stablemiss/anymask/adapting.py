@@ -11,14 +11,15 @@ from copy import deepcopy
 
 from stablemiss.anymask.fit_data import FitData, with_masked_copies
 from stablemiss.anymask.members import fit_boosting
-from stablemiss.anymask.plan import BOOSTING, MIXTURE, RESIDUAL_BOOSTING
+from stablemiss.anymask.mixture_trees import names_of_trees
+from stablemiss.anymask.plan import BOOSTING, MIXTURE
 from stablemiss.anymask.steps import Steps
 from stablemiss.base.method import Method, Predictor
 from stablemiss.methods.boosting import Boosting
 from stablemiss.methods.column_net import ColumnNet, ColumnNetPredictor
 from stablemiss.methods.em_mixture import EMMixturePredictor
 from stablemiss.seeding import Rng
-from stablemiss.tasks import Classification, Task
+from stablemiss.tasks import Task
 
 # Before the name of a member that was trained under the new masks.
 ADAPTED = "adapted "
@@ -32,9 +33,7 @@ def names_of_adapted_members(
     members: dict[str, Predictor], methods: dict[str, Method], task: Task
 ) -> list[str]:
     """The members that `fit_adapted_members` returns, in the same order."""
-    names = [BOOSTING] if BOOSTING in methods else []
-    if names and MIXTURE in members and not isinstance(task, Classification):
-        names.append(RESIDUAL_BOOSTING)
+    names = names_of_trees(task, MIXTURE in members) if BOOSTING in methods else []
     names += [name for name, member in members.items() if isinstance(member, ColumnNetPredictor)]
     return [ADAPTED + name for name in names]
 

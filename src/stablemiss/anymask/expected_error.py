@@ -196,8 +196,7 @@ class _MixtureErrors(NamedTuple):
         cls, mixture: EMMixturePredictor, rows: MaskedData, task: Task, row: NDArray[np.int64]
     ) -> list[_MixtureErrors]:
         """The errors of each output."""
-        weight = np.ones(task.d_output)
-        expected = _mixture_error(mixture, rows.values, rows.mask, rows.groups, weight).error
+        expected = mixture.expected_error(rows.values, rows.mask)
         errors = _squared_errors(mixture.predict(rows.values, rows.mask), rows, task)
         _, row = np.unique(row, return_inverse=True)
         factors = [_limit_shares(_sum_by_row(rows.weight * error, row))[row] for error in errors.T]

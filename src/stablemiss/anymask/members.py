@@ -9,8 +9,8 @@ import numpy as np
 
 from stablemiss.anymask.background import BackgroundTask
 from stablemiss.anymask.fit_data import FitData, with_masked_copies
-from stablemiss.anymask.plan import BOOSTING, MIXTURE, RESIDUAL_BOOSTING, Plan
-from stablemiss.anymask.residual_boosting import ResidualBoosting
+from stablemiss.anymask.mixture_trees import MixtureTrees, names_of_trees
+from stablemiss.anymask.plan import BOOSTING, MIXTURE, Plan
 from stablemiss.anymask.steps import Steps
 from stablemiss.anymask.streamed_boosting import fit_streamed_boosting
 from stablemiss.base.method import Method, Predictor
@@ -21,7 +21,7 @@ from stablemiss.methods.column_net import ColumnNet
 from stablemiss.methods.em_mixture import EMMixture, EMMixturePredictor
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng, draw_seed
-from stablemiss.tasks import Classification, Task
+from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_threads
 
 # Maximum number of rows to which the mixture is fitted. It applies up to MAX_COLUMNS_AT_FULL_ROWS columns and
@@ -32,8 +32,8 @@ MAX_MIXTURE_ROWS, MAX_COLUMNS_AT_FULL_ROWS = 20_000, 64
 def names_of_members(methods: dict[str, Method], task: Task) -> list[str]:
     """The members that `fit_members` returns, in the same order."""
     names = [name for name, method in methods.items() if not isinstance(method, ColumnNet)]
-    if {MIXTURE, BOOSTING} <= set(methods) and not isinstance(task, Classification):
-        names.append(RESIDUAL_BOOSTING)
+    if BOOSTING in methods:
+        names = [name for name in names if name != BOOSTING] + names_of_trees(task, MIXTURE in methods)
     return names + [name for name in methods if name not in names]
 
 
@@ -121,7 +121,7 @@ def fit_boosting(
     report: Callable[[str], Progress],
     n_threads: int | None = None,
 ) -> dict[str, Predictor]:
-    """Plain boosting and, for numeric targets with a mixture, residual boosting.
+    """Boosting and, for numeric targets with a mixture, residual boosting.
 
     Parameters
     ----------
@@ -135,12 +135,10 @@ def fit_boosting(
     n_threads : int, default=None
         As in `Boosting.fit`.
     """
+    if mixture is not None:
+        return MixtureTrees(method, mixture).fit(data, rng, report, n_threads)
     rows = data.train, data.valid, data.task
-    members: dict[str, Predictor] = {BOOSTING: method.fit(*rows, rng, report(BOOSTING), n_threads=n_threads)}
-    if mixture is not None and not isinstance(data.task, Classification):
-        residual, progress = ResidualBoosting(method, mixture), report(RESIDUAL_BOOSTING)
-        members[RESIDUAL_BOOSTING] = residual.fit(*rows, rng, progress, n_threads=n_threads)
-    return members
+    return {BOOSTING: method.fit(*rows, rng, report(BOOSTING), n_threads=n_threads)}
 
 
 def _boosting_data(data: FitData, n_copies: int, rng: Rng) -> FitData:

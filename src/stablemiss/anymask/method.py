@@ -21,8 +21,8 @@ from stablemiss.anymask.expected_error import ErrorModel
 from stablemiss.anymask.fit_data import FitData
 from stablemiss.anymask.importance import feature_importance
 from stablemiss.anymask.members import fit_members, names_of_members
+from stablemiss.anymask.mixture_trees import MixtureTreesPredictor
 from stablemiss.anymask.plan import MAX_MIXTURE_COLUMNS, MEMBERS, MIXTURE, Budget, make_plan
-from stablemiss.anymask.residual_boosting import ResidualBoosting, ResidualBoostingPredictor
 from stablemiss.anymask.stacking import (
     combine,
     keep_constant,
@@ -58,7 +58,7 @@ STACKING = "stacking"
 # Kind of member, as stored in the archive → class of its predictor.
 PREDICTORS: dict[str, type[Predictor]] = {
     method.name: method.predictor_class for method in (Constant, EMMixture, Boosting, ColumnNet)
-} | {ResidualBoosting.name: ResidualBoostingPredictor}
+} | {MixtureTreesPredictor.name: MixtureTreesPredictor}
 
 
 class AnyMaskPredictor(Predictor):
@@ -188,8 +188,8 @@ class AnyMaskPredictor(Predictor):
             "names": list(self.members),
             "kinds": [kinds[type(member)] for member in self.members.values()],
             "members": [
-                # The mixture of residual boosting is also a member, so it is stored only once.
-                {"models": member.models} if isinstance(member, ResidualBoostingPredictor) else member.state()
+                # The mixture that completes rows for trees is also a member, so it is stored only once.
+                member.state_of_trees() if isinstance(member, MixtureTreesPredictor) else member.state()
                 for member in self.members.values()
             ],
             "member_weights": self.member_weights,
@@ -206,12 +206,12 @@ class AnyMaskPredictor(Predictor):
         kinds, states = stored_list(state, "kinds", str), stored_list(state, "members", dict)
         members: dict[str, Predictor] = {}
         for name, kind, member in zip(names, kinds, states, strict=True):
-            if kind == ResidualBoosting.name:
+            if kind == MixtureTreesPredictor.name:
                 # The mixture is a member as well, before this one.
                 mixture = members.get(MIXTURE)
                 if not isinstance(mixture, EMMixturePredictor):
-                    raise ValueError("residual boosting needs the mixture as an earlier member.")
-                members[name] = ResidualBoostingPredictor.from_mixture(mixture, member, n_columns, task)
+                    raise ValueError("trees that read completed rows need the mixture as an earlier member.")
+                members[name] = MixtureTreesPredictor.from_mixture(mixture, member, n_columns, task)
             else:
                 members[name] = PREDICTORS[kind].from_state(member, n_columns, task)
         is_classes = isinstance(task, Classification)
@@ -403,7 +403,7 @@ def stack_and_calibrate(
     member_weights = learn_member_weights(predictions, calibration, rng, n_copies)
     if is_classes:
         member_weights = keep_constant(member_weights, len(data.held_out))
-    # The mixture is always kept: residual boosting starts from it, and explain_missing needs it.
+    # The mixture is always kept: trees read the rows it completes, and explain_missing needs it.
     is_kept = np.array([name == MIXTURE for name in members]) | (
         member_weights.max(axis=(0, 2)) >= MIN_MEMBER_WEIGHT
     )

@@ -69,8 +69,8 @@ def make_plan(budget: str) -> Plan:
         return Plan(
             {
                 MIXTURE: EMMixture(max_components=3, tolerance=3e-3, max_steps=40, refit_on_validation=False),
-                BOOSTING: Boosting(learning_rate=0.15, patience=20),
-                NET: ColumnNet(width=128, steps=800),
+                BOOSTING: Boosting(learning_rate=0.15, patience=20, max_features=0.5),
+                NET: ColumnNet(width=128, steps=500),
             },
             masked_copies=3,
         )
@@ -80,11 +80,12 @@ def make_plan(budget: str) -> Plan:
                 MIXTURE: EMMixture(
                     max_components=5, tolerance=1e-3, max_steps=100, refit_on_validation=False
                 ),
-                BOOSTING: Boosting(learning_rate=0.08, patience=40),
+                BOOSTING: Boosting(learning_rate=0.05, patience=30, max_features=0.5),
                 NET: ColumnNet(),
             },
-            masked_copies=5,
+            masked_copies=8,
         )
-    nets = {f"{NET} {number}": ColumnNet(steps=12_000) for number in (1, 2, 3)}
+    nets = {f"{NET} {number}": ColumnNet(width=256, steps=5000, batch_size=128) for number in (1, 2, 3)}
     mixture = EMMixture(refit_on_validation=False)
-    return Plan({MIXTURE: mixture, BOOSTING: Boosting(), **nets}, masked_copies=8)
+    boosting = Boosting(learning_rate=0.03, max_features=0.5)
+    return Plan({MIXTURE: mixture, BOOSTING: boosting, **nets}, masked_copies=12)

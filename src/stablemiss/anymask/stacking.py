@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import softmax
 
-from stablemiss.anymask.plan import MIXTURE
-from stablemiss.anymask.residual_boosting import ResidualBoostingPredictor
+from stablemiss.anymask.mixture_trees import MixtureTreesPredictor
 from stablemiss.base.method import Predictor
 from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.methods.em_mixture import CompletedRows, EMMixturePredictor
 from stablemiss.seeding import Rng
 
 # Number of random subsets of the calibration rows whose best weights are averaged, and the fraction of the
@@ -69,20 +69,23 @@ def predict_members(
     Parameters
     ----------
     members : dict
-        Name → fitted predictor. The mixture must precede residual boosting.
+        Name → fitted predictor. The mixture must precede the trees that read the rows it completes.
     values, mask : (n, d)
         Encoded rows.
     bounds : (2, d_output) or None
         From `output_bounds`; outputs outside are replaced by the nearer bound. None for classes.
     """
-    predictions: dict[str, Floats] = {}
-    for name, member in members.items():
-        if isinstance(member, ResidualBoostingPredictor):
-            # Its initial predictions are those of the mixture, which have already been computed.
-            predictions[name] = member.predict_from(predictions[MIXTURE], values, mask)
+    predictions: list[Floats] = []
+    completed: CompletedRows | None = None
+    for member in members.values():
+        if isinstance(member, EMMixturePredictor):
+            completed = member.complete(values, mask)
+            predictions.append(completed.outputs)
+        elif isinstance(member, MixtureTreesPredictor) and completed is not None:
+            predictions.append(member.predict_from(completed, values, mask))
         else:
-            predictions[name] = member.predict(values, mask)
-    outputs = np.stack(list(predictions.values()))
+            predictions.append(member.predict(values, mask))
+    outputs = np.stack(predictions)
     return softmax(outputs, axis=2) if bounds is None else outputs.clip(*bounds)
 
 

@@ -9,18 +9,18 @@ import numpy as np
 from sklearn.base import clone
 
 from stablemiss.anymask.fit_data import FitData, limit_copies, with_masked_copies
-from stablemiss.anymask.plan import BOOSTING, RESIDUAL_BOOSTING
-from stablemiss.anymask.residual_boosting import (
+from stablemiss.anymask.mixture_trees import (
     MIN_DELTA,
-    OBJECTIVE,
-    ResidualBoostingPredictor,
-    tree_features,
+    RESIDUAL_DESCRIPTION,
+    MixtureTreesPredictor,
+    names_of_trees,
+    tree_rows,
 )
+from stablemiss.anymask.plan import RESIDUAL_BOOSTING
 from stablemiss.base.boosted_trees import (
     BINARY,
     BoostingPredictor,
     TreeData,
-    lightgbm_params,
     min_leaf_rows,
     objective_of,
 )
@@ -60,11 +60,9 @@ def fit_streamed_boosting(
     masked_copies : int
         Number of masked copies of each row; fewer if there are many rows.
     """
-    trees = _Trees(method, data, stream, masked_copies, rng, n_threads)
-    members: dict[str, Predictor] = {BOOSTING: trees.fit(report(BOOSTING))}
-    if mixture is not None and not isinstance(data.task, Classification):
-        members[RESIDUAL_BOOSTING] = trees.fit_residuals(mixture, report(RESIDUAL_BOOSTING))
-    return members
+    trees = _Trees(method, mixture, data, stream, masked_copies, rng, n_threads)
+    names = names_of_trees(data.task, mixture is not None)
+    return {name: trees.fit(name == RESIDUAL_BOOSTING, report(name)) for name in names}
 
 
 class _Trees:
@@ -73,6 +71,7 @@ class _Trees:
     def __init__(
         self,
         boosting: Boosting,
+        mixture: EMMixturePredictor | None,
         data: FitData,
         stream: RowStream,
         masked_copies: int,
@@ -80,53 +79,45 @@ class _Trees:
         n_threads: int | None,
     ):
         self.boosting = clone(boosting).set_params(n_trees=limit_trees(boosting))
-        self.data, self.stream = data, stream
+        self.mixture, self.data, self.stream = mixture, data, stream
         self.n_copies = limit_copies(masked_copies, stream.n_rows, stream.n_columns)
         self.seed = draw_seed(rng)
         self.sample = data.train.keep_where(data.augmentation.draw(len(data.train), rng))
         self.valid = with_masked_copies(data.held_out, data.augmentation, masked_copies, rng)
         min_rows = min_leaf_rows(boosting, stream.n_rows)
         self._boost = boost_streamed if stream.client is None else boost_on_cluster
-        self.params = lightgbm_params(boosting, self.sample, min_rows, rng)
+        self.params = boosting.lightgbm_params(self.sample, min_rows, rng)
         # The sample may be small, but there are many rows.
         self.params["num_threads"] = n_threads or 0
 
-    def fit(self, progress: Progress) -> BoostingPredictor:
-        """Trees that start from a constant."""
+    def fit(self, is_residual: bool, progress: Progress) -> Predictor:
+        """Trees that start from a constant, or from the predictions of the mixture."""
         task = self.data.task
         objective = objective_of(task)
         params = self.params | {"objective": objective.split()[0]}
         if isinstance(task, Classification):
             params["num_class"] = 1 if objective == BINARY else task.d_output
-        models = self._boost(self.boosting, params, self._rows(None), progress)
-        return BoostingPredictor(models, self.stream.n_columns, objective)
+        settings = (MIN_DELTA, RESIDUAL_DESCRIPTION) if is_residual else ()
+        rows = self._rows(is_residual)
+        models = self._boost(self.boosting, params, rows, progress, *settings)
+        trees = BoostingPredictor(models, rows.sample.table.shape[1], objective)
+        return trees if self.mixture is None else MixtureTreesPredictor(self.mixture, trees, is_residual)
 
-    def fit_residuals(self, mixture: EMMixturePredictor, progress: Progress) -> ResidualBoostingPredictor:
-        """Trees that start from the predictions of the mixture."""
-        models = self._boost(
-            self.boosting,
-            self.params | {"objective": OBJECTIVE},
-            self._rows(mixture),
-            progress,
-            MIN_DELTA,
-            "boosted trees on the mixture's residuals",
-        )
-        return ResidualBoostingPredictor(mixture, models, self.stream.n_columns)
-
-    def _rows(self, mixture: EMMixturePredictor | None) -> TreeStream:
+    def _rows(self, is_residual: bool) -> TreeStream:
+        to_trees = partial(_to_trees, self.mixture, is_residual)
         return TreeStream(
             self.stream,
-            partial(_tree_rows, self.data.augmentation, self.n_copies, mixture, self.seed),
+            partial(_tree_rows, self.data.augmentation, self.n_copies, to_trees, self.seed),
             self.stream.n_rows * (1 + self.n_copies),
-            _to_trees(self.sample, mixture),
-            _to_trees(self.valid, mixture),
+            to_trees(self.sample),
+            to_trees(self.valid),
         )
 
 
 def _tree_rows(
     augmentation: MaskSource,
     n_copies: int,
-    mixture: EMMixturePredictor | None,
+    to_trees: Callable[[MaskedData], TreeData],
     seed: int,
     data: MaskedData,
     number: int,
@@ -134,13 +125,9 @@ def _tree_rows(
     """The rows of a batch for trees: with masked copies, or masked themselves if there are too many rows."""
     rng = np.random.default_rng([seed, number])
     if n_copies:
-        return _to_trees(augmentation.copies(data, n_copies, rng), mixture)
-    return _to_trees(data.keep_where(augmentation.draw(len(data), rng)), mixture)
+        return to_trees(augmentation.copies(data, n_copies, rng))
+    return to_trees(data.keep_where(augmentation.draw(len(data), rng)))
 
 
-def _to_trees(rows: MaskedData, mixture: EMMixturePredictor | None) -> TreeData:
-    if mixture is None:
-        return TreeData.of(rows)
-    init_prediction = mixture.predict(rows.values, rows.mask)
-    features = tree_features(rows.values, rows.mask, init_prediction)
-    return TreeData(features, rows.target, rows.weight, init_prediction)
+def _to_trees(mixture: EMMixturePredictor | None, is_residual: bool, rows: MaskedData) -> TreeData:
+    return TreeData.of(rows) if mixture is None else tree_rows(mixture, rows, is_residual)

@@ -56,9 +56,13 @@ class BoostingPredictor(Predictor):
         self.boosters = [load_booster(text, n_columns, objective) for text in models]
 
     def _predict(self, values: Floats, mask: Bools) -> Floats:
-        outputs = raw_scores(self.boosters, with_nan(values, mask))
+        return self.outputs(with_nan(values, mask))
+
+    def outputs(self, table: Floats) -> Floats:
+        """Raw outputs (n, d_output) for the features (n, p) that the trees read, NaN where missing."""
+        outputs = raw_scores(self.boosters, table)
         # For two classes LightGBM returns only the log-odds of the second class relative to the first.
-        return np.hstack([np.zeros((len(values), 1)), outputs]) if self.is_binary else outputs
+        return np.hstack([np.zeros((len(table), 1)), outputs]) if self.is_binary else outputs
 
     def state(self) -> dict[str, Any]:
         return {"models": self.models}
@@ -96,10 +100,12 @@ def min_leaf_rows(method: TreesMethod, n_rows: int) -> int:
 def fit_trees(
     method: TreesMethod,
     params: dict[str, Any],
-    train: MaskedData,
-    valid: MaskedData,
+    train: TreeData,
+    valid: TreeData,
     task: Task,
     progress: Progress,
+    min_delta: float = 0.0,
+    description: str = "boosted trees",
 ) -> BoostingPredictor:
     """Fit the trees of all outputs: one model for each number, a single one for all classes.
 
@@ -109,24 +115,24 @@ def fit_trees(
         The hyper-parameters.
     params : dict
         From `lightgbm_params`.
-    train, valid : MaskedData
+    train, valid : TreeData
         `valid` decides when to stop; it must not be empty.
     task : Task
-    progress : Progress
+    progress, min_delta, description
+        As in `boost`.
     """
-    train_rows, valid_rows = TreeData.of(train), TreeData.of(valid)
     objective = objective_of(task)
     params = {**params, "objective": objective.split()[0]}
     if not isinstance(task, Classification):
         models = [
-            boost(method, params, train_rows.for_output(k), valid_rows.for_output(k), progress)
+            boost(method, params, train.for_output(k), valid.for_output(k), progress, min_delta, description)
             for k in range(task.d_output)
         ]
-        return BoostingPredictor(models, train.n_columns, objective)
+        return BoostingPredictor(models, train.table.shape[1], objective)
     # LightGBM predicts a single score for two classes.
     params["num_class"] = 1 if objective == BINARY else task.d_output
-    models = [boost(method, params, train_rows, valid_rows, progress)]
-    return BoostingPredictor(models, train.n_columns, objective)
+    models = [boost(method, params, train, valid, progress, min_delta, description)]
+    return BoostingPredictor(models, train.table.shape[1], objective)
 
 
 @dataclass(frozen=True)
@@ -154,7 +160,7 @@ class TreeData:
         return cls(with_nan(data.values, data.mask), data.target, data.weight)
 
     def for_output(self, k: int) -> TreeData:
-        """The same rows with the k-th of several numeric targets."""
+        """The same rows with the k-th of the numeric targets."""
         init_score = None if self.init_score is None else self.init_score[:, k].copy()
         return replace(self, target=self.target[:, k], init_score=init_score)
 

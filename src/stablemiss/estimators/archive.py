@@ -24,7 +24,7 @@ from stablemiss.architectures import ARCHITECTURES, Architecture
 from stablemiss.writing import atomic_write
 
 FORMAT = "stablemiss model"
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
 
 # Maximum size of the header of a file. The library for safetensors does not read larger ones.
 MAX_HEADER_BYTES = 100_000_000

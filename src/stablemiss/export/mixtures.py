@@ -103,6 +103,13 @@ def mean_and_deviation(
     return mean, graph.op("Sqrt", graph.op("Max", variance, 0.0))
 
 
+def with_copies(mixture: GaussianMixture, n_columns: int) -> GaussianMixture:
+    """The mixture with its first columns once more as its last, whose conditional mean completes a row."""
+    order = np.concatenate([np.arange(mixture.means.shape[1]), np.arange(n_columns)])
+    covariances = mixture.covariances[:, order][:, :, order]
+    return GaussianMixture(mixture.weights, mixture.means[:, order], covariances)
+
+
 def log_likelihood(graph: Graph, mixture: GaussianMixture, values: str, mask: str) -> str:
     """Log density of the observed values of each row, (n, 1)."""
     conditioned = condition(graph, mixture, values, mask, mixture.means.shape[1])

@@ -6,20 +6,20 @@ from functools import singledispatch
 
 import numpy as np
 
-from stablemiss.anymask import AnyMaskPredictor, ResidualBoostingPredictor
+from stablemiss.anymask import AnyMaskPredictor, MixtureTreesPredictor
 from stablemiss.anymask.plan import MIXTURE
 from stablemiss.base.boosted_trees import BoostingPredictor
 from stablemiss.base.linear import LinearPredictor
 from stablemiss.base.method import Predictor
 from stablemiss.base.network import NetworkPredictor
 from stablemiss.export.graph import CannotExportError, Graph
-from stablemiss.export.mixtures import condition, log_likelihood, mean_and_deviation
+from stablemiss.export.mixtures import condition, log_likelihood, mean_and_deviation, with_copies
 from stablemiss.export.networks import add_column_network, add_network
 from stablemiss.export.rows import Rows
 from stablemiss.export.trees import add_trees
 from stablemiss.methods.column_net import ColumnNetPredictor
 from stablemiss.methods.constant import ConstantPredictor
-from stablemiss.methods.em_mixture import EMMixturePredictor
+from stablemiss.methods.em_mixture import DECIMALS, EMMixturePredictor
 from stablemiss.methods.iterative_imputer import IterativeImputerPredictor
 from stablemiss.methods.pattern_submodels import PatternSubmodelsPredictor
 from stablemiss.mixture import GaussianMixture
@@ -154,16 +154,19 @@ def _anymask(predictor: AnyMaskPredictor, graph: Graph, rows: Rows) -> str:
 def add_anymask(graph: Graph, predictor: AnyMaskPredictor, rows: Rows) -> tuple[str, str | None]:
     """Raw outputs (n, d_output) of AnyMask, and the standard deviation of numbers under its mixture."""
     outputs: dict[str, str] = {}
+    mixture = predictor.members.get(MIXTURE)
     deviation: str | None = None
+    completed = ""
+    if isinstance(mixture, EMMixturePredictor):
+        has_trees = any(isinstance(member, MixtureTreesPredictor) for member in predictor.members.values())
+        outputs[MIXTURE], deviation, completed = _add_mixture(graph, mixture, rows, has_trees)
     for name, member in predictor.members.items():
-        if name == MIXTURE and isinstance(member, EMMixturePredictor) and member.log_shares is None:
-            outputs[name], deviation = mean_and_deviation(
-                graph, member.mixtures[0], rows.values, rows.observed(graph), rows.n_columns
-            )
-        elif isinstance(member, ResidualBoostingPredictor):
-            table = graph.op("Concat", rows.with_nan(graph), outputs[MIXTURE], axis=1)
-            outputs[name] = graph.op("Add", outputs[MIXTURE], add_trees(graph, member.models, table))
-        else:
+        if isinstance(member, MixtureTreesPredictor):
+            predictions = [outputs[MIXTURE]] if member.is_residual else []
+            table = graph.op("Concat", rows.with_nan(graph), completed, *predictions, axis=1)
+            scores = _boosting_scores(member.trees, graph, table)
+            outputs[name] = graph.op("Add", outputs[MIXTURE], scores) if member.is_residual else scores
+        elif name not in outputs:
             outputs[name] = add_predictor(member, graph, rows)
     # The share of the columns that are observed interpolates between two sets of weights.
     _, first = np.unique(predictor.calibrator.groups, return_index=True)
@@ -171,7 +174,7 @@ def add_anymask(graph: Graph, predictor: AnyMaskPredictor, rows: Rows) -> tuple[
     fraction = graph.op("ReduceMean", observed, [1], keepdims=1)
     rest = graph.op("Sub", 1.0, fraction)
     terms = []
-    for i, output in enumerate(outputs.values()):
+    for i, output in enumerate(outputs[name] for name in predictor.members):
         if predictor.bounds is None:
             output = graph.op("Softmax", output, axis=1)
         else:
@@ -187,6 +190,29 @@ def add_anymask(graph: Graph, predictor: AnyMaskPredictor, rows: Rows) -> tuple[
     if predictor.is_classes:
         combined = graph.op("Log", graph.op("Max", combined, 1e-300))
     return combined, deviation
+
+
+def _add_mixture(
+    graph: Graph, mixture: EMMixturePredictor, rows: Rows, has_trees: bool
+) -> tuple[str, str | None, str]:
+    """Outputs of the mixture, the standard deviation of numbers, and completed rows if trees read them."""
+    observed, d = rows.observed(graph), rows.n_columns
+    if mixture.log_shares is None:
+        joint = mixture.mixtures[0]
+        t = joint.means.shape[1] - d
+        mean, deviation = mean_and_deviation(
+            graph, with_copies(joint, d) if has_trees else joint, rows.values, observed, d
+        )
+        outputs, deviation = graph.columns(mean, 0, t), graph.columns(deviation, 0, t)
+        expected = graph.columns(mean, t, t + d) if has_trees else ""
+    else:
+        outputs, deviation = add_predictor(mixture, graph, rows), None
+        tied = with_copies(mixture.tied, d)
+        expected = mean_and_deviation(graph, tied, rows.values, observed, d)[0] if has_trees else ""
+    if not has_trees:
+        return outputs, deviation, ""
+    rounded = graph.op("Div", graph.op("Round", graph.op("Mul", expected, 10.0**DECIMALS)), 10.0**DECIMALS)
+    return outputs, deviation, graph.op("Where", rows.mask, rows.values, rounded)
 
 
 # onnx.TensorProto.DOUBLE, without the import.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from stablemiss.base.boosted_trees import (
     BoostingPredictor,
+    TreeData,
     check_trees,
     fit_trees,
     lightgbm_params,
@@ -13,7 +14,7 @@ from stablemiss.base.boosted_trees import (
 )
 from stablemiss.base.method import Method, Predictor
 from stablemiss.base.search_space import Choice, Range, Space
-from stablemiss.checks import check_integer
+from stablemiss.checks import check_integer, check_number
 from stablemiss.data import MaskedData
 from stablemiss.missingness import MaskAugmentation
 from stablemiss.progress import Progress
@@ -47,6 +48,9 @@ class Boosting(Method):
     patience : int, default=50
         Rounds without a better validation loss after which training stops. Raising it costs time and makes
         early stopping less sensitive to a noisy validation set.
+    max_features : float, default=1.0
+        Share of the columns that each tree may use, drawn at random. Lowering it makes trees differ, so that
+        they rely less on single columns, and faster; too low a value underfits.
 
     See Also
     --------
@@ -80,6 +84,7 @@ class Boosting(Method):
         n_leaves: int = 31,
         min_rows_per_leaf: int = 20,
         patience: int = 50,
+        max_features: float = 1.0,
     ):
         self.masked_copies = masked_copies
         self.n_trees = n_trees
@@ -87,6 +92,7 @@ class Boosting(Method):
         self.n_leaves = n_leaves
         self.min_rows_per_leaf = min_rows_per_leaf
         self.patience = patience
+        self.max_features = max_features
 
     @property
     def hides_values(self) -> bool:
@@ -112,6 +118,7 @@ class Boosting(Method):
         """
         check_integer(self, masked_copies=(0, 1000))
         check_trees(self)
+        check_number(self, max_features="(0, 1]")
         # Without validation rows the training rows decide when to stop, as in the other methods.
         valid = valid if len(valid) else train
         # Computed before the masked copies are added, because copies are not independent rows.
@@ -119,5 +126,13 @@ class Boosting(Method):
         if self.masked_copies > 0:
             augmentation = MaskAugmentation.of(train.groups)
             train, valid = (augmentation.copies(data, self.masked_copies, rng) for data in (train, valid))
-        params = lightgbm_params(self, train, min_rows, rng, n_threads)
-        return fit_trees(self, params, train, valid, task, progress)
+        params = self.lightgbm_params(train, min_rows, rng, n_threads)
+        return fit_trees(self, params, TreeData.of(train), TreeData.of(valid), task, progress)
+
+    def lightgbm_params(
+        self, train: MaskedData, min_rows: int, rng: Rng, n_threads: int | None = None
+    ) -> dict[str, Any]:
+        """Parameters of LightGBM that do not depend on the task; see `boosted_trees.lightgbm_params`."""
+        return lightgbm_params(self, train, min_rows, rng, n_threads) | {
+            "feature_fraction": float(self.max_features)
+        }

@@ -15,7 +15,7 @@ from stablemiss.base.method import Method, Predictor
 from stablemiss.base.network import NetworkPredictor
 from stablemiss.base.search_space import Choice, Range, Space
 from stablemiss.checks import MAX_LAYERS, MAX_WIDTH, check_integer, check_number
-from stablemiss.data import Floats, MaskedData
+from stablemiss.data import Bools, Floats, MaskedData
 from stablemiss.missingness import MaskAugmentation, MaskSource
 from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
@@ -26,7 +26,12 @@ from stablemiss.training import Rows, Stage, Step, adamw, mean_loss, one_cycle, 
 # Width of each column's embedding.
 D_EMBEDDING = 8
 # Number of masked copies of the validation rows, and of validation losses computed during training.
-VALID_COPIES, N_VALIDATIONS = 3, 10
+VALID_COPIES, N_VALIDATIONS = 3, 15
+# Training ends after this many validation losses in a row that exceed the lowest one by this fraction: small
+# tables overfit long before the last step.
+PATIENCE, TOLERANCE = 3, 0.003
+# Recency of the running average of the parameters: about the last tenth of the steps counts.
+AVERAGING = 9.0
 # Minimum and maximum number of batches in a pass over the rows: small tables get smaller batches, and long
 # tables larger ones.
 MIN_BATCHES, MAX_BATCHES = 4, 1000
@@ -172,7 +177,7 @@ class ColumnNet(Method):
 
     Parameters
     ----------
-    width : int, default=256
+    width : int, default=192
         Units in each hidden layer. More units fit more complex functions and take longer.
     depth : int, default=3
         Number of hidden layers. More layers fit more complex functions and take longer.
@@ -182,16 +187,17 @@ class ColumnNet(Method):
     fill : float, default=0.5
         Weight of the reconstruction loss (the error of the reconstructed hidden values) relative to the
         prediction loss. A larger value favours reconstruction; 0 turns it off.
-    steps : int, default=5000
-        Number of training steps; the masks of each batch are drawn anew. Raising it takes longer and usually
-        improves accuracy, because no row is seen twice with the same mask. Small tables use fewer steps.
+    steps : int, default=1600
+        Maximum number of training steps; the masks of each batch are drawn anew. Raising it takes longer and
+        usually improves accuracy on long tables, because no row is seen twice with the same mask. Training
+        ends sooner when the validation loss rises, and small tables use fewer steps.
     learning_rate : float, default=3e-3
         Maximum learning rate of the one-cycle schedule. A larger value trains faster and less reliably.
     weight_decay : float, default=0.05
         Weight decay of the matrices. A larger value gives a smoother function.
-    batch_size : int, default=128
+    batch_size : int, default=96
         Number of rows in a batch. A larger value makes steps slower and less noisy; the number of steps
-        matters more. Tables above 128,000 rows use larger batches.
+        matters more. Tables above 96,000 rows use larger batches.
     device : str, default="auto"
         "cpu", "cuda" or "auto", for training.
 
@@ -224,14 +230,14 @@ class ColumnNet(Method):
 
     def __init__(
         self,
-        width: int = 256,
+        width: int = 192,
         depth: int = 3,
         n_pieces: int = 64,
         fill: float = 0.5,
-        steps: int = 5000,
+        steps: int = 1600,
         learning_rate: float = 3e-3,
         weight_decay: float = 0.05,
-        batch_size: int = 128,
+        batch_size: int = 96,
         device: str = "auto",
     ):
         self.width = width
@@ -273,6 +279,7 @@ class ColumnNet(Method):
         check_integer(self, n_pieces=1, steps=1, batch_size=1)
         check_number(self, fill="[0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, inf)")
         augmentation = augmentation or MaskAugmentation.of(train.groups)
+        masks = _BufferedMasks(augmentation, rng)
         device = to_device(self.device)
         network = (start or self._make_network(train, task, rng)).to(device)
 
@@ -280,8 +287,7 @@ class ColumnNet(Method):
             return task.row_loss(network(rows.values, rows.mask), rows.target)
 
         def loss(batch: Rows) -> Tensor:
-            keep = torch.from_numpy(augmentation.draw(len(batch), rng)).to(batch.mask)
-            mask = batch.mask * keep
+            mask = batch.mask * torch.from_numpy(masks.next(len(batch))).to(batch.mask)
             output, reconstruction, score = network.predict_and_reconstruct(batch.values, mask)
             prediction_loss = (batch.weight * task.row_loss(output, batch.target)).mean()
             hidden = (batch.mask - mask) * batch.weight[:, None]
@@ -302,8 +308,9 @@ class ColumnNet(Method):
             score=lambda: mean_loss(row_loss, valid_rows),
             batch_size=batch_size,
             max_epochs=epochs,
-            patience=epochs,
-            lr_reductions=1,
+            patience=PATIENCE,
+            tolerance=TOLERANCE,
+            averaging=AVERAGING,
             min_batches=passes_per_epoch * n_batches,
             schedule=one_cycle,
             n_threads=1 if self.has_small_steps(train) else None,
@@ -330,6 +337,23 @@ class ColumnNet(Method):
     def _rows_per_step(self, n_rows: int) -> int:
         batch_size = min(self.batch_size, max(16, n_rows // MIN_BATCHES))
         return max(batch_size, -(-n_rows // MAX_BATCHES))
+
+
+class _BufferedMasks:
+    """Masks for one batch after the other, drawn for many batches at once, which is faster."""
+
+    N_BATCHES = 64
+
+    def __init__(self, source: MaskSource, rng: Rng):
+        self._source, self._rng = source, rng
+        self._masks: Bools | None = None
+
+    def next(self, n: int) -> Bools:
+        """Masks (n, d), True = stays observed."""
+        if self._masks is None or len(self._masks) < n:
+            self._masks = self._source.draw(self.N_BATCHES * n, self._rng)
+        masks, self._masks = self._masks[:n], self._masks[n:]
+        return masks
 
 
 def _quantiles(data: MaskedData, n_pieces: int) -> tuple[Floats, Floats]:

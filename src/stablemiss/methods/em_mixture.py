@@ -14,8 +14,9 @@ errors of the log densities add up over columns.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from stablemiss.base.method import Method, Predictor
 from stablemiss.base.row_stream import RowStream
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.checks import check_bool, check_integer, check_number
-from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.data import Bools, Floats, MaskedData, zero_where_missing
 from stablemiss.mixture import RIDGES, ConditionalVariance, EMRows, GaussianMixture, MixtureFit
 from stablemiss.mixture.em import Parameters, SufficientStatistics, expect
 from stablemiss.mixture.workers import ThreadWorkers
@@ -37,6 +38,26 @@ from stablemiss.tasks import Classification, Task
 # One EM step on all rows of a stream, in addition to those on a sample, for this many of `max_steps`. The
 # sample already gives a converged mixture, so that few steps remain; each reads all rows.
 STEPS_PER_PASS = 20
+
+
+# Expected values are rounded to this many decimals of a standard deviation. They are computed in blocks of
+# rows whose rounding errors differ; without it, trees could split between values that differ only by these.
+DECIMALS = 6
+
+
+class CompletedRows(NamedTuple):
+    """Rows as the mixture completes them.
+
+    Attributes
+    ----------
+    outputs : (n, d_output)
+        The mixture's predictions.
+    values : (n, d)
+        Observed values as they are, and E[x | observed values] for missing ones, in encoded units.
+    """
+
+    outputs: Floats
+    values: Floats
 
 
 class EMMixturePredictor(Predictor):
@@ -71,12 +92,53 @@ class EMMixturePredictor(Predictor):
         blank = np.zeros((n, len(targets)))
         return joint.conditional_mean(np.hstack([values, blank]), np.hstack([mask, blank > 0]), targets)
 
+    def complete(self, values: Floats, mask: Bools) -> CompletedRows:
+        """The outputs of `predict`, and the rows with the expectation of what is missing.
+
+        Parameters
+        ----------
+        values, mask : (n, d)
+            As in `predict`.
+        """
+        mask = mask.astype(bool)
+        values = zero_where_missing(values, mask)
+        d = values.shape[1]
+        if self.log_shares is None:
+            (joint,) = self.mixtures
+            blank = np.zeros((len(values), joint.means.shape[1] - d))
+            expected = joint.conditional_mean(np.hstack([values, blank]), np.hstack([mask, blank > 0]))
+            outputs = expected[:, d:]
+        else:
+            outputs, expected = self._predict(values, mask), self.tied.conditional_mean(values, mask)
+        return CompletedRows(outputs, np.where(mask, values, expected[:, :d].round(DECIMALS)))
+
+    @cached_property
+    def tied(self) -> GaussianMixture:
+        """The tied mixture of classes, with their frequencies as weights."""
+        assert self.log_shares is not None
+        return replace(self.mixtures[0], weights=np.exp(self.log_shares))
+
     def standard_deviation(self, values: Floats, mask: Bools) -> Floats:
         """Standard deviation (n, d_output) of encoded numeric targets, given the observed values."""
         if self._variance is None:
             (joint,) = self.mixtures
             self._variance = ConditionalVariance(joint, values.shape[1])
         return np.sqrt(self._variance.of(values, mask))
+
+    def expected_error(self, values: Floats, mask: Bools) -> Floats:
+        """Expected squared errors (n, d_output) of the mixture's own predictions, or Brier scores (n, 1).
+
+        Parameters
+        ----------
+        values, mask : (n, d)
+            As in `predict`.
+        """
+        if self.log_shares is None:
+            return self.standard_deviation(values, mask) ** 2
+        joint, d = self.joint(), values.shape[1]
+        features = GaussianMixture(joint.weights, joint.means[:, :d], joint.covariances[:, :d, :d])
+        # Σ p (1 − p) over the classes, of which each has one component.
+        return 1 - (features.responsibilities(values, mask) ** 2).sum(axis=1, keepdims=True)
 
     def joint(self) -> GaussianMixture:
         """A mixture over features and targets (for classes: indicators of all classes except the first)."""
@@ -127,8 +189,8 @@ class EMMixture(Method):
     n_components : int or "auto", default="auto"
         Number of Gaussians; for classification, in the separate mixture of each class. More components fit
         non-linear relations and clusters and need more rows; there are at most as many as training rows.
-        "auto" adds components until two consecutive sizes do not clearly improve the likelihood of the
-        validation rows.
+        For regression, "auto" adds components until two consecutive sizes do not clearly improve the
+        likelihood of the validation rows; for classification, as long as the validation loss decreases.
     max_components : int, default=8
         Maximum number of components for "auto". Raising it costs time on data far from Gaussian.
     ridge : float or "auto", default="auto"
@@ -236,16 +298,7 @@ class EMMixture(Method):
         target = np.concatenate([train.target, valid.target])
         weights = np.bincount(target, np.concatenate([train.weight, valid.weight]), task.d_output)
         log_shares = np.log(np.maximum(weights, 1e-12) / weights.sum())
-        ridge = self.ridge
-        if ridge == "auto":
-            # The same ridge for all classes, so that their densities are comparable; chosen with one Gaussian
-            # per class.
-            losses = []
-            for candidate in RIDGES:
-                fits = self._fit_classes(train, valid, task, 1, candidate, rng, progress)
-                losses.append(_calibrate(fits, log_shares, task, valid)[1])
-            ridge = RIDGES[int(np.argmin(losses))]
-        fits = self._fit_classes(train, valid, task, self.n_components, ridge, rng, progress)
+        fits = self._select_classes(train, valid, task, log_shares, rng, progress)
         if stream is not None:
             self._update_on_stream(fits, stream, task, progress)
         # Before the validation rows are used for refitting.
@@ -253,12 +306,46 @@ class EMMixture(Method):
         tied, *separate = (self._final(fit) for fit in fits)
         return EMMixturePredictor([_per_class(tied, task), *separate], log_shares, inverse_temperature)
 
+    def _select_classes(
+        self,
+        train: MaskedData,
+        valid: MaskedData,
+        task: Classification,
+        log_shares: Floats,
+        rng: Rng,
+        progress: Progress,
+    ) -> list[MixtureFit]:
+        """The mixtures of `_fit_classes` whose ridge and number of components have the lowest loss.
+
+        Both are the same for all classes, so that their densities are comparable. They are chosen by the
+        validation loss, because components that improve the densities need not improve the classification:
+        first the ridge with one Gaussian per class, then components are added as long as the loss decreases.
+        """
+        best, best_loss = None, np.inf
+        n_components = 1 if self.n_components == "auto" else self.n_components
+        for ridge in RIDGES if self.ridge == "auto" else (self.ridge,):
+            fits = self._fit_classes(train, valid, task, n_components, ridge, rng, progress)
+            _, loss = _calibrate(fits, log_shares, task, valid)
+            if best is None or loss < best_loss:
+                best, best_loss, best_ridge = fits, loss, ridge
+        assert best is not None
+        # Without validation rows there is no loss to compare.
+        max_components = self.max_components if self.n_components == "auto" and len(valid) else 1
+        largest_class = int(np.bincount(train.target).max())
+        for n_components in range(2, min(max_components, largest_class // max(10, train.n_columns)) + 1):
+            fits = self._fit_classes(train, valid, task, n_components, best_ridge, rng, progress)
+            _, loss = _calibrate(fits, log_shares, task, valid)
+            if loss >= best_loss:
+                break
+            best, best_loss = fits, loss
+        return best
+
     def _fit_classes(
         self,
         train: MaskedData,
         valid: MaskedData,
         task: Classification,
-        n_components: int | Literal["auto"],
+        n_components: int,
         ridge: float,
         rng: Rng,
         progress: Progress,
@@ -268,7 +355,9 @@ class EMMixture(Method):
         fits = [self._fit(*joint, task.d_output - 1, 1, ridge, rng, progress)]
         for code in range(task.d_output):
             rows = _of_class(train, code), _of_class(valid, code)
-            fits.append(self._fit(*rows, 0, n_components, ridge, rng, progress))
+            # A covariance cannot be estimated from fewer rows per component than columns.
+            n_class = min(n_components, max(1, len(rows[0]) // max(10, train.n_columns)))
+            fits.append(self._fit(*rows, 0, n_class, ridge, rng, progress))
         return fits
 
     def _fit(

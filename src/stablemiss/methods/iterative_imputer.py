@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from stablemiss.base.boosted_trees import (
     BoostingPredictor,
+    TreeData,
     check_trees,
     fit_trees,
     lightgbm_params,
@@ -264,7 +265,7 @@ class IterativeImputer(Method):
         valid = _completed(valid if len(valid) else train, imputation, add_indicator)
         train = _completed(train, imputation, add_indicator)
         params = lightgbm_params(self, train, min_leaf_rows(self, len(train)), rng)
-        trees = fit_trees(self, params, train, valid, task, progress)
+        trees = fit_trees(self, params, TreeData.of(train), TreeData.of(valid), task, progress)
         return IterativeImputerPredictor(imputation, trees, add_indicator)
 
 

@@ -15,6 +15,9 @@ class EarlyStopping:
     patience : int
         Number of epochs without a better score after which training should stop. A larger value finds late
         improvements and takes longer; it never makes the best validation score worse.
+    tolerance : float, default=0.0
+        An epoch does not count against patience if its score is within this fraction of the best one. A
+        larger value continues through noise and plateaus.
 
     Attributes
     ----------
@@ -36,9 +39,10 @@ class EarlyStopping:
     1
     """
 
-    def __init__(self, module: nn.Module, patience: int):
+    def __init__(self, module: nn.Module, patience: int, tolerance: float = 0.0):
         self.module = module
         self.patience = patience
+        self.tolerance = tolerance
         self.best_score = float("inf")
         self.best_epoch = 0
         self._waiting_since = 0
@@ -49,6 +53,8 @@ class EarlyStopping:
         if score < self.best_score:
             self.best_score, self.best_epoch, self._waiting_since = score, epoch, epoch
             self._snapshot = self._copy()
+        elif score < self.best_score + self.tolerance * abs(self.best_score):
+            self._waiting_since = epoch
         return epoch - self._waiting_since >= self.patience
 
     def restore_best(self, epoch: int) -> None:

@@ -93,6 +93,8 @@ class Stage:
         Number of epochs without a better score before the learning rates are lowered or training ends. None
         turns early stopping off: all epochs are run at the full learning rates, the module keeps the
         parameters of the last one, and the score is computed only then.
+    tolerance : float, default=0.0
+        Epochs whose score is within this fraction of the best one do not count against patience.
     lr_reductions : int, default=0
         How often the learning rates are lowered, continuing from the best parameters, before training ends.
         More reductions find a better optimum and take longer; 0 ends training when patience runs out.
@@ -118,6 +120,7 @@ class Stage:
     batch_size: int = 256
     max_epochs: int = 100
     patience: int | None = 10
+    tolerance: float = 0.0
     lr_reductions: int = 0
     min_batches: int = 1
     schedule: Callable[[float], float] | None = None
@@ -148,8 +151,8 @@ def run_stages(stages: Sequence[Stage], rng: Rng, progress: Progress) -> list[Hi
 
     A loss or score that is not finite is treated like running out of patience: the best parameters are
     restored and the learning rates are lowered. If no reduction is left, training ends: with a warning if an
-    earlier epoch improved the score, because its parameters are still useful, and otherwise with an error,
-    because the module is not trained.
+    earlier epoch improved the score, because its parameters are still useful. Otherwise the learning rates
+    are lowered once in any case, and then it ends with an error, because the module is not trained.
 
     Parameters
     ----------
@@ -239,7 +242,7 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
     report = _Report(progress, stage)
     if stage.patience is None:
         return _run_all_epochs(stage, updaters, history, rng, report)
-    stopping = EarlyStopping(stage.module, stage.patience)
+    stopping = EarlyStopping(stage.module, stage.patience, stage.tolerance)
     average = _make_average(stage)
     try:
         # The initial parameters count as epoch 0: if training only makes the score worse, they are kept.
@@ -252,7 +255,9 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
                 is_out_of_patience = _has_diverged(history) or stopping.update(epoch, history.scores[-1])
             report.epoch(history.scores[-1])
             if is_out_of_patience:
-                if len(history.lr_reductions) == stage.lr_reductions:
+                # Training that diverged before it improved anything gets a second chance at a lower rate.
+                is_untrained = _has_diverged(history) and stopping.best_epoch == 0
+                if len(history.lr_reductions) >= max(stage.lr_reductions, int(is_untrained)):
                     history.ending = "patience"
                     break
                 history.lr_reductions.append(epoch)
