@@ -77,8 +77,6 @@ LABELS = (
     "StableMiss",
     *FURTHER,
 )
-# Rows of the README's table.
-OVERVIEW = LABELS[:4]
 
 
 def make_models(is_classification: bool, seed: int) -> dict[str, Any]:
@@ -175,31 +173,6 @@ def table(name: str) -> str:
     return markdown_table(["model (splits)", *mechanisms, "mean", "worst", "fit", "predict"], rows)
 
 
-def overview() -> str:
-    """One row per model: means over tables of the mean over mechanisms and of the worst mechanism.
-
-    In each table, only the splits on which all of these models were run.
-    """
-    by_table, n_splits = [], {}
-    for name in TITLES:
-        records = [record for record in STORE.records() if record.dataset == name]
-        run = [{one.seed for one in records if one.label == label} for label in OVERVIEW]
-        seeds = set.intersection(*run)
-        if seeds:
-            by_table.append(regret([record for record in records if record.seed in seeds]))
-            n_splits[TITLES[name]] = len(seeds)
-    rows = [
-        [
-            label,
-            f"{fmean(fmean(one[label].values()) for one in by_table):+.0%}",
-            f"{fmean(max(one[label].values()) for one in by_table):+.0%}",
-        ]
-        for label in OVERVIEW
-    ]
-    splits = ", ".join(f"{title} {n}" for title, n in n_splits.items())
-    return markdown_table(["", "mean", "worst mechanism"], rows, "--:") + f"\n\nTrain/test splits: {splits}."
-
-
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
@@ -215,7 +188,6 @@ def main() -> None:
     tables = {name: table(name) for name in stored}
     for name, text in tables.items():
         print(f"\n{name}\n{text}")
-    write_docs("README.md", "regret", overview())
     blocks = [f"{TITLES[name]}\n\n{text}" for name, text in tables.items()]
     write_docs("docs/methods/anymask.md", "regret", "\n\n".join(blocks))
 

@@ -129,15 +129,22 @@ def test_intervals_contain_the_prediction_and_intervals_of_smaller_coverage(regr
     assert ((small[:, 0] <= regressor.predict(X)) & (regressor.predict(X) <= small[:, 1])).all()
 
 
+@pytest.fixture(scope="module")
+def regressors():
+    return [fast().fit(*draw_noisy(2500, seed)) for seed in (10, 20, 30, 40)]
+
+
 @pytest.mark.parametrize("columns", MASKS, ids=str)
-def test_quantiles_are_exceeded_as_rarely_as_they_say(regressor, columns):
+def test_quantiles_are_exceeded_as_rarely_as_they_say(regressors, columns):
+    """On average over training rows: of one model they depend on its few hundred calibration rows."""
     X, y = draw_noisy(4000, seed=1)
-    bounds = [regressor.predict_quantile(hidden(X, columns), quantile) for quantile in (0.1, 0.5, 0.95)]
-    assert all(bound.shape == (4000,) for bound in bounds)
-    low, middle, high = (np.mean(y <= bound) for bound in bounds)
-    assert (low, high) == pytest.approx((0.1, 0.95), abs=0.06)
-    # A small bias of the prediction moves the middle most.
-    assert middle == pytest.approx(0.5, abs=0.1)
+    X = hidden(X, columns)
+    shares = []
+    for regressor in regressors:
+        bounds = [regressor.predict_quantile(X, quantile) for quantile in (0.1, 0.5, 0.95)]
+        assert all(bound.shape == (4000,) for bound in bounds)
+        shares.append([np.mean(y <= bound) for bound in bounds])
+    assert np.mean(shares, axis=0) == pytest.approx([0.1, 0.5, 0.95], abs=0.04)
     assert (bounds[0] < bounds[1]).all()
     assert (bounds[1] < bounds[2]).all()
 

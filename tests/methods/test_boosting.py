@@ -6,6 +6,7 @@ from threadpoolctl import threadpool_limits
 
 from stablemiss.base import boosted_trees
 from stablemiss.data import MaskedData
+from stablemiss.export.trees import read_trees
 from stablemiss.methods import Boosting
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
@@ -104,3 +105,17 @@ def test_trees_after_the_best_round_are_dropped():
     predictor, _ = fit(Boosting(patience=30), values, np.ones((300, 3), dtype=bool), y)
     n_trees = [text.count("\nTree=") for text in predictor.models]
     assert max(n_trees) < 30
+
+
+def test_fewer_features_per_tree_use_more_columns():
+    """Two copies of a column: all trees split on the first, unless they may use only one of them."""
+    x = to_rng(0).normal(size=(500, 1))
+    values = np.hstack([x, x])
+    task = Regression.of(x)
+    data = MaskedData.of(values, np.ones(values.shape, bool), task.encode(x))
+    used = []
+    for max_features in (1.0, 0.5):
+        method = Boosting(n_trees=20, max_features=max_features)
+        predictor = method.fit(data, data, task, to_rng(1), NullProgress())
+        used.append({column for tree in read_trees(predictor.models[0]) for column in tree.feature.tolist()})
+    assert used == [{0}, {0, 1}]

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from stablemiss.data import MaskedData
-from stablemiss.methods.column_net import ColumnNet, ColumnNetwork, _quantiles
+from stablemiss.methods.column_net import ColumnNet, ColumnNetwork, _BufferedMasks, _quantiles
+from stablemiss.missingness import MaskAugmentation
 from stablemiss.progress import NullProgress
 from stablemiss.seeding import to_rng
 from stablemiss.tasks import Regression
@@ -104,3 +105,28 @@ def test_the_look_up_equals_the_product_with_all_pieces():
     ones = torch.ones_like(values)
     expected = network.layers(torch.cat([columns.flatten(1), ones], dim=1))
     torch.testing.assert_close(network._hidden(piece, position, ones), expected)
+
+
+def test_masks_for_batches_are_those_of_the_source_and_never_repeat():
+    """Batches of changing size get the right number of masks, drawn for many batches at once."""
+    source = MaskAugmentation.of(np.arange(30))
+    masks = _BufferedMasks(source, to_rng(0))
+    batches = [masks.next(n) for n in (50, 50, 49, 60) * 30]
+    assert [len(batch) for batch in batches] == [50, 50, 49, 60] * 30
+    hidden = np.concatenate(batches)
+    hidden = hidden[~hidden.all(axis=1)]
+    assert len(np.unique(hidden, axis=0)) > 0.8 * len(hidden)
+
+
+def test_training_of_a_small_table_ends_before_the_last_step():
+    """With few rows of noise the validation loss rises soon."""
+    rng = to_rng(0)
+    values = rng.normal(size=(200, 10))
+    task = Regression.of(rng.normal(size=200))
+    target = task.encode(rng.normal(size=200))
+    data = MaskedData.of(values, np.ones(values.shape, bool), target)
+    train, valid = data.rows(np.arange(150)), data.rows(np.arange(150, 200))
+    predictor = ColumnNet().fit(train, valid, task, to_rng(1), NullProgress())
+    (history,) = predictor.history
+    assert history.ending == "patience"
+    assert history.best_epoch < len(history.losses) < 15

@@ -8,8 +8,9 @@ from stablemiss.datasets import make_gaussian, make_gaussian_mix
 from stablemiss.estimators import MissingRegressor
 from stablemiss.methods import EMMixture
 from stablemiss.missingness import LEVELS, MAR, MCARIndependent, MCARWindow
+from stablemiss.mixture import Uncertainty
 from stablemiss.progress import NullProgress
-from stablemiss.tasks import Classification
+from stablemiss.tasks import Classification, Regression
 
 
 def gap_shares(population, mechanism, train_level, n_rows, n_test, seed, **settings):
@@ -110,3 +111,69 @@ def test_more_components_than_rows_of_a_class_work():
     task = Classification(np.array([0, 1]))
     fitted = EMMixture(n_components=10).fit(data, data, task, rng, NullProgress())
     assert np.isfinite(fitted.predict(data.values, data.mask)).all()
+
+
+def draw_rows(is_classes, n=300):
+    """Rows with three correlated columns, a third of the values missing, and a numeric or binary target."""
+    rng = np.random.default_rng(4)
+    values = rng.normal(size=(n, 3)) @ [[1.0, 0.5, 0.2], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]]
+    mask = rng.random(values.shape) < 0.67
+    mask[:2] = [[False] * 3, [True] * 3]
+    score = values[:, :1] + 0.3 * rng.normal(size=(n, 1))
+    target = (score[:, 0] > 0).astype(np.int64) if is_classes else score
+    task = Classification(np.arange(2)) if is_classes else Regression.of(target)
+    return MaskedData.of(values, mask, target if is_classes else task.encode(target)), task
+
+
+@pytest.mark.parametrize("is_classes", [False, True])
+def test_completed_rows_keep_observed_values_and_expect_missing_ones_from_them(is_classes):
+    data, task = draw_rows(is_classes)
+    predictor = EMMixture(n_components=1).fit(data, data, task, np.random.default_rng(0), NullProgress())
+    completed = predictor.complete(np.where(data.mask, data.values, np.nan), data.mask)
+    np.testing.assert_array_equal(completed.outputs, predictor.predict(data.values, data.mask))
+    np.testing.assert_array_equal(completed.values[data.mask], data.values[data.mask])
+    mixture = predictor.tied if is_classes else predictor.mixtures[0]
+    d = data.n_columns
+    for row in (0, 1, *np.flatnonzero(~data.mask.all(axis=1))[:20]):
+        o, m = np.flatnonzero(data.mask[row]), np.flatnonzero(~data.mask[row])
+        means, densities = [], []
+        for weight, mean, full in zip(mixture.weights, mixture.means, mixture.covariances, strict=True):
+            mean, covariance = mean[:d], full[:d, :d]
+            difference = data.values[row, o] - mean[o]
+            solved = np.linalg.solve(covariance[np.ix_(o, o)], difference)
+            means.append(mean[m] + covariance[np.ix_(m, o)] @ solved)
+            log_det = np.linalg.slogdet(covariance[np.ix_(o, o)])[1]
+            densities.append(weight * np.exp(-0.5 * (difference @ solved + log_det)))
+        expected = np.average(means, axis=0, weights=densities)
+        np.testing.assert_allclose(completed.values[row, m], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_classes", [False, True])
+def test_expected_errors_equal_those_of_the_full_computation(is_classes):
+    """`Uncertainty` computes the same number together with what each missing column is worth."""
+    data, task = draw_rows(is_classes)
+    predictor = EMMixture(n_components=1).fit(data, data, task, np.random.default_rng(0), NullProgress())
+    # The indicators of both classes from that of the second.
+    outputs = np.array([[-1.0, 1.0]]) if is_classes else None
+    errors = Uncertainty.of(predictor.joint(), data.values, data.mask, outputs=outputs).error
+    np.testing.assert_allclose(
+        predictor.expected_error(data.values, data.mask)[:, 0], errors.sum(axis=1), atol=1e-10
+    )
+
+
+def test_components_of_classes_are_added_only_if_they_lower_the_loss():
+    """Rings around each other need several components each; two Gaussians with equal covariance need one."""
+    rng = np.random.default_rng(0)
+    n, task = 1200, Classification(np.arange(2))
+    target = rng.integers(2, size=n)
+    angle = rng.uniform(0, 2 * np.pi, n)
+    ring = (1 + 1.5 * target)[:, None] * np.column_stack([np.cos(angle), np.sin(angle)])
+    gaussian = rng.normal(size=(n, 2)) + 1.5 * target[:, None]
+    sizes = []
+    for values in (ring + 0.1 * rng.normal(size=ring.shape), gaussian):
+        data = MaskedData.of(values, np.ones(values.shape, bool), target)
+        train, valid = data.rows(np.arange(800)), data.rows(np.arange(800, n))
+        fit = EMMixture().fit(train, valid, task, np.random.default_rng(1), NullProgress())
+        sizes.append(max(mixture.n_components for mixture in fit.mixtures[1:]))
+    assert sizes[0] > 1
+    assert sizes[1] <= 2

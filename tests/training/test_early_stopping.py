@@ -33,6 +33,14 @@ def test_patience_counts_the_epochs_since_the_best_score(scores, patience, stops
     assert stopping.best_score == scores[best]
 
 
+def test_scores_close_to_the_best_do_not_count_against_patience():
+    """4.04 is within 2% of 4 and starts the count again; 4.2 is not."""
+    stopping = EarlyStopping(number(), patience=2, tolerance=0.02)
+    scores = [5.0, 4.0, 4.2, 4.04, 4.2, 4.2]
+    assert [stopping.update(epoch, score) for epoch, score in enumerate(scores)] == [False] * 5 + [True]
+    assert stopping.best_epoch == 1
+
+
 def test_restore_best_loads_the_best_epoch_and_restarts_the_patience():
     module = number()
     stopping = EarlyStopping(module, patience=1)
