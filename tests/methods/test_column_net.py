@@ -110,7 +110,7 @@ def test_the_look_up_equals_the_product_with_all_pieces():
 def test_masks_for_batches_are_those_of_the_source_and_never_repeat():
     """Batches of changing size get the right number of masks, drawn for many batches at once."""
     source = MaskAugmentation.of(np.arange(30))
-    masks = _BufferedMasks(source, to_rng(0))
+    masks = _BufferedMasks(source, 30, to_rng(0))
     batches = [masks.next(n) for n in (50, 50, 49, 60) * 30]
     assert [len(batch) for batch in batches] == [50, 50, 49, 60] * 30
     hidden = np.concatenate(batches)
@@ -130,3 +130,13 @@ def test_training_of_a_small_table_ends_before_the_last_step():
     (history,) = predictor.history
     assert history.ending == "patience"
     assert history.best_epoch < len(history.losses) < 15
+
+
+@pytest.mark.parametrize("n_rows", [500, 2_000, 8_000, 20_000, 200_000, 2_000_000])
+@pytest.mark.parametrize("steps", [500, 1600])
+def test_long_tables_are_scored_as_often_as_short_ones_within_the_number_of_steps(n_rows, steps):
+    method = ColumnNet(steps=steps)
+    n_batches = -(-n_rows // method._rows_per_step(n_rows))
+    epochs, batches_per_epoch = method._schedule(n_batches)
+    assert 8 <= epochs <= 20
+    assert epochs * batches_per_epoch <= 1.1 * steps

@@ -216,6 +216,24 @@ def test_a_full_batch_stage_takes_several_steps_between_scores():
     assert len(history.losses) == 2
 
 
+def test_a_long_pass_is_scored_in_parts_of_other_rows():
+    """Two epochs of three batches of ten rows out of a hundred: most of them differ."""
+    module, seen = numbers(1.0), []
+
+    def loss(batch):
+        seen.append(set(batch.index.tolist()))
+        return module[0].sum()
+
+    step = Step(loss, list(module), sgd)
+    stage = Stage("long", module, [step], lambda: module[0].item(), make_rows(100), batch_size=10)
+    [history] = run(replace(stage, max_epochs=2, min_batches=3, max_batches=3))
+    assert len(history.losses) == 2
+    assert [len(batch) for batch in seen] == [10] * 6
+    first, second = (set.union(*seen[i : i + 3]) for i in (0, 3))
+    assert len(first) == len(second) == 30
+    assert len(first | second) > 40
+
+
 @pytest.mark.parametrize("clip", [0.5, 2.0, float("inf")])
 def test_clipping_bounds_the_gradient(clip):
     """An SGD step with learning rate one equals the clipped gradient, whose unclipped norm is 50."""
@@ -312,6 +330,14 @@ def test_divergence_after_progress_keeps_the_best_epoch_and_warns():
 def test_divergence_before_any_progress_is_an_error():
     with pytest.raises(FloatingPointError, match=r"No epoch had improved .* Lower the learning rate"):
         run(diverging(numbers(1.0), at_call=1))
+
+
+def test_divergence_before_any_progress_gets_a_second_chance_at_a_lower_learning_rate():
+    module = numbers(1.0)
+    [history] = run(diverging(module, at_call=1, n_bad=1))
+    assert history.lr_reductions == [1]
+    assert history.ending == "max_epochs"
+    assert module[0].item() == pytest.approx(1.0 - 5 * LR_FACTOR * 0.1)
 
 
 def test_a_reduction_of_the_learning_rate_recovers_from_divergence():

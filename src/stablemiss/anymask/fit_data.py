@@ -10,8 +10,9 @@ from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 
 # Boosting is trained on the rows and masked copies of them. Maximum number of rows in the copies, and of
-# cells in the rows and copies together (320 MB).
-MAX_COPIED_ROWS, MAX_COPIED_CELLS = 600_000, 40_000_000
+# cells in the rows and copies together (160 MB; with a mixture, trees need about five times as much for the
+# completed rows and the features made of both).
+MAX_COPIED_ROWS, MAX_COPIED_CELLS = 600_000, 20_000_000
 
 
 @dataclass(frozen=True, eq=False)

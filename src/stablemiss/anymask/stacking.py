@@ -77,8 +77,9 @@ def predict_members(
     """
     predictions: list[Floats] = []
     completed: CompletedRows | None = None
+    has_trees = any(isinstance(member, MixtureTreesPredictor) for member in members.values())
     for member in members.values():
-        if isinstance(member, EMMixturePredictor):
+        if isinstance(member, EMMixturePredictor) and has_trees:
             completed = member.complete(values, mask)
             predictions.append(completed.outputs)
         elif isinstance(member, MixtureTreesPredictor) and completed is not None:

@@ -219,7 +219,7 @@ class ColumnNet(Method):
     name: ClassVar[str] = "column_net"
     predictor_class: ClassVar[type[Predictor]] = ColumnNetPredictor
     space: ClassVar[Space] = {
-        "width": Choice(128, 256, 512),
+        "width": Choice(128, 192, 256, 512),
         "depth": Choice(1, 2, 3, 4),
         "n_pieces": Choice(16, 32, 64),
         "fill": Range(0.0, 1.0),
@@ -279,7 +279,7 @@ class ColumnNet(Method):
         check_integer(self, n_pieces=1, steps=1, batch_size=1)
         check_number(self, fill="[0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, inf)")
         augmentation = augmentation or MaskAugmentation.of(train.groups)
-        masks = _BufferedMasks(augmentation, rng)
+        masks = _BufferedMasks(augmentation, train.n_columns, rng)
         device = to_device(self.device)
         network = (start or self._make_network(train, task, rng)).to(device)
 
@@ -299,7 +299,7 @@ class ColumnNet(Method):
         valid_rows = Rows.of(valid_copies, device)
         batch_size = self._rows_per_step(len(rows))
         n_batches = rows.n_batches(batch_size)
-        epochs, passes_per_epoch = self._schedule(n_batches)
+        epochs, batches_per_epoch = self._schedule(n_batches)
         stage = Stage(
             name="neural network",
             module=network,
@@ -311,7 +311,8 @@ class ColumnNet(Method):
             patience=PATIENCE,
             tolerance=TOLERANCE,
             averaging=AVERAGING,
-            min_batches=passes_per_epoch * n_batches,
+            min_batches=batches_per_epoch,
+            max_batches=batches_per_epoch,
             schedule=one_cycle,
             n_threads=1 if self.has_small_steps(train) else None,
         )
@@ -324,10 +325,13 @@ class ColumnNet(Method):
             return ColumnNetwork(edges, scores, task.d_output, self.width, self.depth)
 
     def _schedule(self, n_batches: int) -> tuple[int, int]:
-        """Number of epochs, each followed by a validation score, and number of passes per epoch."""
+        """Number of epochs, each followed by a validation score, and number of batches per epoch."""
         steps = min(self.steps, math.ceil(MAX_PASSES_FRACTION * self.steps) * n_batches)
-        passes_per_epoch = max(1, round(steps / N_VALIDATIONS / n_batches))
-        return max(1, round(steps / n_batches / passes_per_epoch)), passes_per_epoch
+        batches_per_epoch = math.ceil(steps / N_VALIDATIONS)
+        if n_batches <= batches_per_epoch:
+            # Whole passes, so that all rows are used equally often.
+            batches_per_epoch = max(1, round(steps / N_VALIDATIONS / n_batches)) * n_batches
+        return max(1, round(steps / batches_per_epoch)), batches_per_epoch
 
     def has_small_steps(self, train: MaskedData) -> bool:
         """Whether a step on these rows is so small that a single thread is fastest."""
@@ -340,18 +344,28 @@ class ColumnNet(Method):
 
 
 class _BufferedMasks:
-    """Masks for one batch after the other, drawn for many batches at once, which is faster."""
+    """Masks for one batch after the other, drawn for many batches at once, which is faster.
 
-    N_BATCHES = 64
+    Parameters
+    ----------
+    source : MaskSource
+    n_columns : int
+        Encoded columns; of very wide tables, masks are drawn for fewer batches at once.
+    rng : numpy Generator
+    """
 
-    def __init__(self, source: MaskSource, rng: Rng):
+    N_BATCHES, MAX_CELLS = 64, 1_000_000
+
+    def __init__(self, source: MaskSource, n_columns: int, rng: Rng):
         self._source, self._rng = source, rng
-        self._masks: Bools | None = None
+        self._max_rows = self.MAX_CELLS // max(1, n_columns)
+        self._masks = np.ones((0, n_columns), dtype=bool)
 
     def next(self, n: int) -> Bools:
         """Masks (n, d), True = stays observed."""
-        if self._masks is None or len(self._masks) < n:
-            self._masks = self._source.draw(self.N_BATCHES * n, self._rng)
+        if len(self._masks) < n:
+            n_batches = max(1, min(self.N_BATCHES, self._max_rows // n))
+            self._masks = self._source.draw(n_batches * n, self._rng)
         masks, self._masks = self._masks[:n], self._masks[n:]
         return masks
 

@@ -188,7 +188,8 @@ class EMMixture(Method):
     ----------
     n_components : int or "auto", default="auto"
         Number of Gaussians; for classification, in the separate mixture of each class. More components fit
-        non-linear relations and clusters and need more rows; there are at most as many as training rows.
+        non-linear relations and clusters and need more rows; there are at most as many as training rows, and
+        in a class at most one for as many rows as there are columns.
         For regression, "auto" adds components until two consecutive sizes do not clearly improve the
         likelihood of the validation rows; for classification, as long as the validation loss decreases.
     max_components : int, default=8
@@ -317,9 +318,10 @@ class EMMixture(Method):
     ) -> list[MixtureFit]:
         """The mixtures of `_fit_classes` whose ridge and number of components have the lowest loss.
 
-        Both are the same for all classes, so that their densities are comparable. They are chosen by the
-        validation loss, because components that improve the densities need not improve the classification:
-        first the ridge with one Gaussian per class, then components are added as long as the loss decreases.
+        Both are the same for all classes, except that small classes have fewer components, so that their
+        densities are comparable. They are chosen by the validation loss, because components that improve the
+        densities need not improve the classification: first the ridge, with one Gaussian per class if the
+        number of components is "auto", and then components are added as long as the loss decreases.
         """
         best, best_loss = None, np.inf
         n_components = 1 if self.n_components == "auto" else self.n_components

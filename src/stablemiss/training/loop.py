@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from time import monotonic
 
 import torch
@@ -98,9 +99,14 @@ class Stage:
     lr_reductions : int, default=0
         How often the learning rates are lowered, continuing from the best parameters, before training ends.
         More reductions find a better optimum and take longer; 0 ends training when patience runs out.
+        Training that diverges before it improves the score gets one in any case.
     min_batches : int, default=1
         Minimum number of batches per epoch; an epoch makes several passes over the rows if necessary. Raise
         it if a pass has few batches (small tables, full batches), so that the score is computed less often.
+    max_batches : int, default=None
+        Maximum number of batches per epoch; a longer pass over the rows is cut off, and the next epoch draws
+        another order of the rows. Lower it if a pass is long, so that the score is computed more often. None:
+        epochs are whole passes.
     schedule : callable, default=None
         Function from the completed fraction of the stage's batches, 0 to 1, to the factor by which the
         learning rates are multiplied.
@@ -123,6 +129,7 @@ class Stage:
     tolerance: float = 0.0
     lr_reductions: int = 0
     min_batches: int = 1
+    max_batches: int | None = None
     schedule: Callable[[float], float] | None = None
     averaging: float | None = None
     n_threads: int | None = None
@@ -134,8 +141,9 @@ class Stage:
 
     @property
     def batches_per_epoch(self) -> int:
-        """Number of batches in one epoch, which may be several passes over the rows."""
-        return math.ceil(self.min_batches / self.n_batches) * self.n_batches
+        """Number of batches in one epoch: one or several passes over the rows, or a part of one."""
+        n_batches = math.ceil(self.min_batches / self.n_batches) * self.n_batches
+        return n_batches if self.max_batches is None else min(n_batches, self.max_batches)
 
     def batches(self, rng: Rng) -> Iterator[tuple[Rows, ...]]:
         """Positional arguments of the losses, for each batch of one pass."""
@@ -345,8 +353,8 @@ def _run_epoch(
     stage.module.train()
     n_seen = (epoch - 1) * stage.batches_per_epoch
     losses: list[list[Tensor]] = [[] for _ in stage.steps]
-    for _ in range(stage.batches_per_epoch // stage.n_batches):
-        for batch in stage.batches(rng):
+    for _ in range(math.ceil(stage.batches_per_epoch / stage.n_batches)):
+        for batch in islice(stage.batches(rng), stage.batches_per_epoch):
             if stage.schedule is not None:
                 factor = stage.schedule(n_seen / (stage.max_epochs * stage.batches_per_epoch))
                 for updater in updaters:
