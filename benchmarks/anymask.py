@@ -385,8 +385,8 @@ def main() -> None:
     records = STORE.records()
     blocks = [
         "### All development tables",
-        'Mean over tables of the mean over mechanisms / of the worst mechanism / the largest of all. Of "best of '
-        'both", LightGBM and CatBoost, the better one counts in each split and under each mechanism.',
+        "Mean over tables of the mean over mechanisms / of the worst mechanism / the largest of all. Best of "
+        "both: the better of LightGBM and CatBoost in each split and under each mechanism.",
         overview(records),
     ]
     for label in (ANYMASK, ADAPTED, "AnyMask, fast"):

@@ -183,15 +183,15 @@ def table(records: list[Record]) -> str:
             shown = f"{np.mean(lengths):.2f}" if lengths else "–"
             cells.append(shown if finite == 1 else f"{shown} ({1 - finite:.0%} infinite)")
         rows.append([f"{label}: length", *cells])
-    n_repeats = len({record.seed for record in records})
     seconds = {
-        label: np.median([one.extra["cpu_seconds"] for one in records if one.label == label])
-        for label in METHODS
-        if any(one.label == label for one in records)
+        label: [one.extra["cpu_seconds"] for one in records if one.label == label] for label in METHODS
     }
-    times = ", ".join(f"{label} {value:.1f} s" for label, value in seconds.items())
+    times = "; ".join(
+        f"{label} {len(values)}, {np.median(values):.1f} s" for label, values in seconds.items() if values
+    )
     text = (
-        f"Length relative to the shortest possible, {n_repeats} repeats. Processor time of a repeat: {times}."
+        "Length relative to the shortest possible. Number of repeats, and processor time of one (median): "
+        f"{times}."
     )
     return f"{text}\n\n{markdown_table(['', *sizes], rows)}"
 

@@ -238,9 +238,9 @@ class AnyMaskRegressor(RegressorMixin, PredictionIntervals, _AnyMaskEstimator):
     Parameters
     ----------
     budget : "fast", "default" or "best", default="default"
-        How much time to spend on the fit. With 17,000 rows and 18 columns, "fast" took 7 to 9 times as long
-        as LightGBM alone, and "default" 21 to 37 times. "best" trains three networks for
-        longer and takes several times as long as "default".
+        How much time to spend on the fit. With 8,000 rows and 18 columns, "fast" took 9 times as long as
+        LightGBM alone, and "default" 36 times; on smaller tables the ratio is larger. "best" trains three
+        networks for longer and takes several times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out makes the fit faster; `explain_missing` needs the mixture.
     may_vanish : sequence of str or int, default=None
@@ -333,9 +333,9 @@ class AnyMaskClassifier(ClassifierMixin, PredictionSets, _AnyMaskEstimator):
     Parameters
     ----------
     budget : "fast", "default" or "best", default="default"
-        How much time to spend on the fit. With 17,000 rows and 18 columns, "fast" took 7 to 9 times as long
-        as LightGBM alone, and "default" 21 to 37 times. "best" trains three networks for
-        longer and takes several times as long as "default".
+        How much time to spend on the fit. With 8,000 rows and 18 columns, "fast" took 9 times as long as
+        LightGBM alone, and "default" 36 times; on smaller tables the ratio is larger. "best" trains three
+        networks for longer and takes several times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out makes the fit faster; `explain_missing` needs the mixture.
     may_vanish : sequence of str or int, default=None
