@@ -55,7 +55,7 @@ PRIVILEGED, FEASIBLE = "privileged", "feasible"
 REFERENCES = [f"{model}, {kind}" for kind in (PRIVILEGED, FEASIBLE) for model in ("LightGBM", "CatBoost")]
 ANYMASK, ADAPTED = "AnyMask", "AnyMask, adapted"
 N_SPLITS, N_SPLITS_OF_SMALL_TABLES = 3, 10
-# Fewer than 120 test rows.
+# Fewer than 120 test rows. Their splits beyond N_SPLITS were added after the first ones had been seen.
 SMALL_TABLES = ("breast cancer", "diabetes")
 COVERAGE = 0.9
 # Groups of rows with the same number of missing columns; the standard error of the coverage of 500 is 1.3%.
