@@ -78,6 +78,7 @@ def test_given_completed_rows_replace_those_of_the_mixture_and_state_restores_th
     np.testing.assert_array_equal(restored.predict(data.values, data.mask), outputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_trees_use_columns_that_stand_in_for_a_missing_one(seed):
     """The target depends on the first column in steps; ten others measure it with noise.

@@ -134,6 +134,7 @@ def regressors():
     return [fast().fit(*draw_noisy(2500, seed)) for seed in (10, 20, 30, 40)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", MASKS, ids=str)
 def test_quantiles_are_exceeded_as_rarely_as_they_say(regressors, columns):
     """On average over training rows: of one model they depend on its few hundred calibration rows."""
