@@ -1,7 +1,7 @@
 """Boosted trees on rows that need not fit into memory.
 
 LightGBM needs all rows at once, but only their histogram bins, one byte per feature. The bins are determined
-from a sample, and batches of rows are binned as they are read. So memory is about one byte per cell, and
+from a sample, and batches of rows are binned as they are read. So memory is about one byte per feature, and
 forty bytes per row and target or class; beyond MAX_BINNED_BYTES, a uniform subset of the rows is used.
 """
 
