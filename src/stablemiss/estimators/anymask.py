@@ -239,8 +239,8 @@ class AnyMaskRegressor(RegressorMixin, PredictionIntervals, _AnyMaskEstimator):
     ----------
     budget : "fast", "default" or "best", default="default"
         How much time to spend on the fit. With 8,000 rows and 18 columns, "fast" took 9 times as long as
-        LightGBM alone, and "default" 36 times; on other tables it was 5 to 56 and 15 to 80. "best" trains three
-        networks for longer and takes several times as long as "default".
+        LightGBM alone, and "default" 36 times; on other tables it was 5 to 56 and 15 to 80. "best" trains
+        three networks for longer and takes several times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out makes the fit faster; `explain_missing` needs the mixture.
     may_vanish : sequence of str or int, default=None
@@ -334,8 +334,8 @@ class AnyMaskClassifier(ClassifierMixin, PredictionSets, _AnyMaskEstimator):
     ----------
     budget : "fast", "default" or "best", default="default"
         How much time to spend on the fit. With 8,000 rows and 18 columns, "fast" took 9 times as long as
-        LightGBM alone, and "default" 36 times; on other tables it was 5 to 56 and 15 to 80. "best" trains three
-        networks for longer and takes several times as long as "default".
+        LightGBM alone, and "default" 36 times; on other tables it was 5 to 56 and 15 to 80. "best" trains
+        three networks for longer and takes several times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out makes the fit faster; `explain_missing` needs the mixture.
     may_vanish : sequence of str or int, default=None
