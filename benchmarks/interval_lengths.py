@@ -81,6 +81,15 @@ class QuantileRegression:
         features = self._features(X)
         return np.column_stack([model.predict(features) for model in self.models])
 
+    def predict_parts(self, parts: list[Floats]) -> list[Floats]:
+        """`predict` for each of several tables; one call for many of them is much faster."""
+        results: list[Floats] = []
+        for start in range(0, len(parts), N_TEST_PER_SIZE):
+            some = parts[start : start + N_TEST_PER_SIZE]
+            ends = np.cumsum([len(part) for part in some])[:-1]
+            results += np.split(self.predict(np.concatenate(some)), ends)
+        return results
+
     def _features(self, X: Floats) -> Floats:
         return np.column_stack([self.imputer.transform(X), np.isnan(X)])
 
@@ -90,23 +99,30 @@ def cp_mda(X: Floats, y: Floats, X_test: Floats, nested: bool) -> Floats:
     quantiles = QuantileRegression(X[:N_TRAIN], y[:N_TRAIN])
     X_calibration, y_calibration = X[N_TRAIN:], y[N_TRAIN:]
     is_missing = np.isnan(X_calibration)
-    intervals = np.empty((len(X_test), 2))
-    for number, row in enumerate(X_test):
-        used = np.ones(len(is_missing), dtype=bool) if nested else ~(is_missing & ~np.isnan(row)).any(axis=1)
-        # Calibration rows without what is missing in the test row; for Nested, also the test row without what
-        # is missing in each of them.
-        masked = np.where(np.isnan(row), np.nan, X_calibration[used])
-        low, high = quantiles.predict(masked).T
-        scores = np.maximum(low - y_calibration[used], y_calibration[used] - high)
-        views = np.where(is_missing[used], np.nan, row) if nested else row[None]
+    used = [
+        np.ones(len(is_missing), dtype=bool) if nested else ~(is_missing & ~np.isnan(row)).any(axis=1)
+        for row in X_test
+    ]
+    # Calibration rows without what is missing in the test row; for Nested, also the test row without what is
+    # missing in each of them.
+    bounds = quantiles.predict_parts(
+        [np.where(np.isnan(row), np.nan, X_calibration[own]) for row, own in zip(X_test, used, strict=True)]
+    )
+    views = quantiles.predict_parts(
+        [
+            np.where(is_missing[own], np.nan, row) if nested else row[None]
+            for row, own in zip(X_test, used, strict=True)
+        ]
+    )
+    intervals = np.tile([-np.inf, np.inf], (len(X_test), 1))
+    for number, own in enumerate(used):
+        low, high = bounds[number].T
+        scores = np.maximum(low - y_calibration[own], y_calibration[own] - high)
         rank = int(np.ceil(COVERAGE * (len(scores) + 1)))
-        if rank > len(scores):
-            intervals[number] = -np.inf, np.inf
-            continue
-        bounds = quantiles.predict(views)
-        lower = np.sort(scores - bounds[:, 0])[rank - 1]
-        upper = np.sort(bounds[:, 1] + scores)[rank - 1]
-        intervals[number] = -lower, upper
+        if rank <= len(scores):
+            lower = np.sort(scores - views[number][:, 0])[rank - 1]
+            upper = np.sort(views[number][:, 1] + scores)[rank - 1]
+            intervals[number] = -lower, upper
     return intervals
 
 
