@@ -22,10 +22,10 @@ from statistics import fmean, median
 from typing import NamedTuple
 
 import numpy as np
-from anymask import shifted
 from common import ROOT, make_parser, open_store, run_pending, write_docs
 from tables import TABLES
 
+from anymask import shifted
 from stablemiss.report.markdown import markdown_table
 from stablemiss.results import Record, Score
 
@@ -131,20 +131,25 @@ def table(records: list[Record]) -> str:
     """One row per table: processor times, their ratio, change of the error, and the time of one row."""
     rows = []
     for name in TABLES:
-        runs = {label: [one for one in records if (one.dataset, one.label) == (name, label)] for label in LABELS}
+        runs = {
+            label: [one for one in records if (one.dataset, one.label) == (name, label)] for label in LABELS
+        }
         if not all(runs.values()):
             continue
         cpu = {label: median(one.extra["cpu_seconds"] for one in ones) for label, ones in runs.items()}
         errors = {
             label: {
-                score.mechanism: fmean(s.error for one in ones for s in one.scores if s.mechanism == score.mechanism)
+                score.mechanism: fmean(
+                    s.error for one in ones for s in one.scores if s.mechanism == score.mechanism
+                )
                 for score in ones[0].scores
             }
             for label, ones in runs.items()
         }
         change = [errors[NOW][key] / error - 1 for key, error in errors[BEFORE].items()]
         one_row = {
-            label: 1e3 * median(one.extra["one_row_cpu_seconds"] for one in ones) for label, ones in runs.items()
+            label: 1e3 * median(one.extra["one_row_cpu_seconds"] for one in ones)
+            for label, ones in runs.items()
         }
         rows.append(
             [
@@ -162,8 +167,19 @@ def table(records: list[Record]) -> str:
             ]
         )
     return markdown_table(
-        ["table", "before", "now", "ratio", "error: mean", "worst", "now / LightGBM", "fast / LightGBM"]
-        + ["one row, before", "now", "LightGBM"],
+        [
+            "table",
+            "before",
+            "now",
+            "ratio",
+            "error: mean",
+            "worst",
+            "now / LightGBM",
+            "fast / LightGBM",
+            "one row, before",
+            "now",
+            "LightGBM",
+        ],
         rows,
     )
 

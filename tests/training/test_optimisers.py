@@ -1,5 +1,8 @@
 """Optimisers, and minimisation without batches."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -22,6 +25,47 @@ def test_the_first_step_has_the_size_of_the_learning_rate():
     vector.grad = torch.tensor([5.0, -0.3, 100.0])
     optimiser.step()
     torch.testing.assert_close(vector.detach(), torch.tensor([-0.01, 0.01, -0.01]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_steps_are_those_of_torch(seed):
+    torch.manual_seed(seed)
+    ours, theirs = (
+        [torch.ones(4, 3, requires_grad=True), torch.ones(3, requires_grad=True)] for _ in range(2)
+    )
+    inputs = torch.randn(20, 4)
+    optimiser = adamw(learning_rate=0.03, weight_decay=0.2)(ours)
+    groups = [{"params": theirs[:1], "weight_decay": 0.2}, {"params": theirs[1:], "weight_decay": 0.0}]
+    reference = torch.optim.AdamW(groups, lr=0.03)
+    for step in range(20):
+        for (matrix, vector), one in ((ours, optimiser), (theirs, reference)):
+            for group in one.param_groups:
+                group["lr"] = 0.03 / (1 + step)  # as a schedule does
+            (inputs @ matrix + vector).sin().square().mean().backward()
+            one.step()
+            one.zero_grad()
+    for own, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(own, other)
+
+
+def test_parameters_without_a_gradient_stay():
+    used, unused = (torch.ones(2, requires_grad=True) for _ in range(2))
+    optimiser = adamw()([used, unused])
+    used.grad = torch.ones(2)
+    optimiser.step()
+    assert torch.equal(unused.detach(), torch.ones(2))
+    assert not torch.equal(used, unused)
+
+
+def test_training_does_not_load_the_compiler_of_torch():
+    """It takes more than a second in each new process."""
+    code = (
+        "import sys, numpy as np; from stablemiss import MissingRegressor;"
+        "X = np.random.default_rng(0).normal(size=(60, 2));"
+        "MissingRegressor('column_net', params={'steps': 5}).fit(X, X[:, 0]);"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False).returncode == 0
 
 
 def test_a_weight_decay_that_would_change_the_sign_of_matrices_raises():

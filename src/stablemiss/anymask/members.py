@@ -75,7 +75,7 @@ def fit_members(
         }
 
     members: dict[str, Predictor] = {}
-    is_small = bool(nets) and all(net.has_small_steps(data.train) for net in nets.values())
+    is_small = bool(nets) and all(net.has_small_steps(data.train, data.task) for net in nets.values())
     background = BackgroundTask(fit_nets, concurrent=is_small and len(methods) > len(nets))
     with background:
         mixture: EMMixturePredictor | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,13 +24,15 @@ from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
 from stablemiss.training import Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages, to_device
 
+# Units in each hidden layer by default, and from the third output or class on.
+WIDTH, WIDTH_OF_SEVERAL, MIN_SEVERAL = 160, 256, 3
 # Width of each column's embedding.
 D_EMBEDDING = 8
 # Number of masked copies of the validation rows, and of validation losses computed during training.
 VALID_COPIES, N_VALIDATIONS = 3, 15
 # Training ends after this many validation losses in a row that exceed the lowest one by this fraction: small
 # tables overfit long before the last step.
-PATIENCE, TOLERANCE = 3, 0.003
+PATIENCE, TOLERANCE = 4, 0.01
 # Recency of the running average of the parameters: about the last tenth of the steps counts.
 AVERAGING = 9.0
 # Minimum and maximum number of batches in a pass over the rows: small tables get smaller batches, and long
@@ -112,14 +115,29 @@ class ColumnNetwork(nn.Module):
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         return self.prediction_head(self._hidden(*self._locate(values), mask))
 
-    def predict_and_reconstruct(self, values: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def predict_and_reconstruct(self, places: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs (n, d_output), reconstructed scores (n, d) of all values, and their true scores (n, d).
 
         Neither outputs nor reconstructions depend on hidden values.
+
+        Parameters
+        ----------
+        places : (n, d) tensor
+            From `places`; training computes them once for all rows.
+        mask : (n, d) tensor
         """
-        piece, position = self._locate(values)
+        d, n_pieces = self.piece_start.shape
+        piece = places.to(torch.int64).clamp_max(n_pieces - 1)
+        position = places - piece
+        piece = piece + n_pieces * torch.arange(d, device=places.device)
         hidden = self._hidden(piece, position, mask)
         return self.prediction_head(hidden), self.reconstruction_head(hidden), self._scores(piece, position)
+
+    def places(self, values: Tensor) -> Tensor:
+        """Number of the piece of each value within its column plus the position in it, (n, d)."""
+        d, n_pieces = self.piece_start.shape
+        piece, position = self._locate(values)
+        return piece - n_pieces * torch.arange(d, device=values.device) + position
 
     def _hidden(self, piece: Tensor, position: Tensor, mask: Tensor) -> Tensor:
         """Output of the last hidden layer, (n, width)."""
@@ -177,9 +195,10 @@ class ColumnNet(Method):
 
     Parameters
     ----------
-    width : int, default=192
-        Units in each hidden layer. More units fit more complex functions and take longer.
-    depth : int, default=3
+    width : int, default=None
+        Units in each hidden layer. More units fit more complex functions and take longer. None uses 160, or
+        256 if there are at least three outputs or classes.
+    depth : int, default=2
         Number of hidden layers. More layers fit more complex functions and take longer.
     n_pieces : int, default=64
         Number of pieces into which the range of each column is divided. More pieces resolve finer changes;
@@ -187,11 +206,11 @@ class ColumnNet(Method):
     fill : float, default=0.5
         Weight of the reconstruction loss (the error of the reconstructed hidden values) relative to the
         prediction loss. A larger value favours reconstruction; 0 turns it off.
-    steps : int, default=1600
+    steps : int, default=2500
         Maximum number of training steps; the masks of each batch are drawn anew. Raising it takes longer and
         usually improves accuracy on long tables, because no row is seen twice with the same mask. Training
         ends sooner when the validation loss rises, and small tables use fewer steps.
-    learning_rate : float, default=3e-3
+    learning_rate : float, default=5e-3
         Maximum learning rate of the one-cycle schedule. A larger value trains faster and less reliably.
     weight_decay : float, default=0.05
         Weight decay of the matrices. A larger value gives a smoother function.
@@ -219,8 +238,8 @@ class ColumnNet(Method):
     name: ClassVar[str] = "column_net"
     predictor_class: ClassVar[type[Predictor]] = ColumnNetPredictor
     space: ClassVar[Space] = {
-        "width": Choice(128, 192, 256, 512),
-        "depth": Choice(1, 2, 3, 4),
+        "width": Choice(None, 128, 160, 256, 512),
+        "depth": Choice(1, 2, 3),
         "n_pieces": Choice(16, 32, 64),
         "fill": Range(0.0, 1.0),
         "learning_rate": Range(3e-4, 1e-2, log=True),
@@ -230,12 +249,12 @@ class ColumnNet(Method):
 
     def __init__(
         self,
-        width: int = 192,
-        depth: int = 3,
+        width: int | None = None,
+        depth: int = 2,
         n_pieces: int = 64,
         fill: float = 0.5,
-        steps: int = 1600,
-        learning_rate: float = 3e-3,
+        steps: int = 2500,
+        learning_rate: float = 5e-3,
         weight_decay: float = 0.05,
         batch_size: int = 96,
         device: str = "auto",
@@ -275,7 +294,8 @@ class ColumnNet(Method):
         start : ColumnNetwork, default=None
             A network in single precision that is trained further, in place of a new one.
         """
-        check_integer(self, width=(1, MAX_WIDTH), depth=(1, MAX_LAYERS))
+        check_integer(self, depth=(1, MAX_LAYERS))
+        check_integer(self, width=(1, MAX_WIDTH), unless=None)
         check_integer(self, n_pieces=1, steps=1, batch_size=1)
         check_number(self, fill="[0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, inf)")
         augmentation = augmentation or MaskAugmentation.of(train.groups)
@@ -288,6 +308,7 @@ class ColumnNet(Method):
 
         def loss(batch: Rows) -> Tensor:
             mask = batch.mask * torch.from_numpy(masks.next(len(batch))).to(batch.mask)
+            # Batches of the training rows have places instead of values.
             output, reconstruction, score = network.predict_and_reconstruct(batch.values, mask)
             prediction_loss = (batch.weight * task.row_loss(output, batch.target)).mean()
             hidden = (batch.mask - mask) * batch.weight[:, None]
@@ -295,6 +316,7 @@ class ColumnNet(Method):
             return prediction_loss + self.fill * (squared_error / hidden.sum().clamp_min(1e-6))
 
         rows = Rows.of(train, device)
+        rows = replace(rows, values=network.places(rows.values))
         valid_copies = augmentation.copies(valid if len(valid) else train, VALID_COPIES, rng)
         valid_rows = Rows.of(valid_copies, device)
         batch_size = self._rows_per_step(len(rows))
@@ -314,7 +336,7 @@ class ColumnNet(Method):
             min_batches=batches_per_epoch,
             max_batches=batches_per_epoch,
             schedule=one_cycle,
-            n_threads=1 if self.has_small_steps(train) else None,
+            n_threads=1 if self.has_small_steps(train, task) else None,
         )
         return ColumnNetPredictor(network, run_stages([stage], rng, progress))
 
@@ -322,7 +344,12 @@ class ColumnNet(Method):
         n_pieces = int(np.clip(MAX_PIECES // max(1, train.n_columns), MIN_PIECES, self.n_pieces))
         edges, scores = (torch.from_numpy(array).float() for array in _quantiles(train, n_pieces))
         with torch_randomness(rng):
-            return ColumnNetwork(edges, scores, task.d_output, self.width, self.depth)
+            return ColumnNetwork(edges, scores, task.d_output, self._width_for(task), self.depth)
+
+    def _width_for(self, task: Task) -> int:
+        if self.width is not None:
+            return self.width
+        return WIDTH_OF_SEVERAL if task.d_output >= MIN_SEVERAL else WIDTH
 
     def _schedule(self, n_batches: int) -> tuple[int, int]:
         """Number of epochs, each followed by a validation score, and number of batches per epoch."""
@@ -333,10 +360,11 @@ class ColumnNet(Method):
             batches_per_epoch = max(1, round(steps / N_VALIDATIONS / n_batches)) * n_batches
         return max(1, round(steps / batches_per_epoch)), batches_per_epoch
 
-    def has_small_steps(self, train: MaskedData) -> bool:
+    def has_small_steps(self, train: MaskedData, task: Task) -> bool:
         """Whether a step on these rows is so small that a single thread is fastest."""
-        d_inputs = train.n_columns * (D_EMBEDDING + 1) + (self.depth - 1) * self.width + train.n_columns
-        return self._rows_per_step(len(train)) * self.width * d_inputs < MIN_OPS_FOR_THREADS
+        width = self._width_for(task)
+        d_inputs = train.n_columns * (D_EMBEDDING + 1) + (self.depth - 1) * width + train.n_columns
+        return self._rows_per_step(len(train)) * width * d_inputs < MIN_OPS_FOR_THREADS
 
     def _rows_per_step(self, n_rows: int) -> int:
         batch_size = min(self.batch_size, max(16, n_rows // MIN_BATCHES))

@@ -27,7 +27,14 @@ from stablemiss.base.row_stream import RowStream
 from stablemiss.base.search_space import Choice, Space
 from stablemiss.checks import check_bool, check_integer, check_number
 from stablemiss.data import Bools, Floats, MaskedData, zero_where_missing
-from stablemiss.mixture import RIDGES, ConditionalVariance, EMRows, GaussianMixture, MixtureFit
+from stablemiss.mixture import (
+    RIDGES,
+    ConditionalVariance,
+    EMRows,
+    GaussianMixture,
+    MixtureFit,
+    numbers_of_components,
+)
 from stablemiss.mixture.em import Parameters, SufficientStatistics, expect
 from stablemiss.mixture.workers import ThreadWorkers
 from stablemiss.progress import Progress
@@ -316,7 +323,7 @@ class EMMixture(Method):
         rng: Rng,
         progress: Progress,
     ) -> list[MixtureFit]:
-        """The mixtures of `_fit_classes` whose ridge and number of components have the lowest loss.
+        """A tied Gaussian and separate mixtures, whose ridge and number of components have the lowest loss.
 
         Both are the same for all classes, except that small classes have fewer components, so that their
         densities are comparable. They are chosen by the validation loss, because components that improve the
@@ -325,24 +332,29 @@ class EMMixture(Method):
         """
         best, best_loss = None, np.inf
         n_components = 1 if self.n_components == "auto" else self.n_components
+        tied_rows = _joint_rows(train, task), _joint_rows(valid, task)
         for ridge in RIDGES if self.ridge == "auto" else (self.ridge,):
-            fits = self._fit_classes(train, valid, task, n_components, ridge, rng, progress)
+            # The tied Gaussian over features and class indicators, then a separate mixture for each class.
+            tied = self._fit(*tied_rows, task.d_output - 1, 1, ridge, rng, progress)
+            fits = [tied, *self._fit_separate(train, valid, task, n_components, ridge, rng, progress)]
             _, loss = _calibrate(fits, log_shares, task, valid)
             if best is None or loss < best_loss:
-                best, best_loss, best_ridge = fits, loss, ridge
+                best, best_tied, best_loss, best_ridge = fits, tied, loss, ridge
         assert best is not None
         # Without validation rows there is no loss to compare.
         max_components = self.max_components if self.n_components == "auto" and len(valid) else 1
         largest_class = int(np.bincount(train.target).max())
-        for n_components in range(2, min(max_components, largest_class // max(10, train.n_columns)) + 1):
-            fits = self._fit_classes(train, valid, task, n_components, best_ridge, rng, progress)
+        max_components = min(max_components, largest_class // max(10, train.n_columns))
+        for n_components in numbers_of_components(max_components):
+            separate = self._fit_separate(train, valid, task, n_components, best_ridge, rng, progress)
+            fits = [best_tied, *separate]
             _, loss = _calibrate(fits, log_shares, task, valid)
             if loss >= best_loss:
                 break
             best, best_loss = fits, loss
         return best
 
-    def _fit_classes(
+    def _fit_separate(
         self,
         train: MaskedData,
         valid: MaskedData,
@@ -352,9 +364,8 @@ class EMMixture(Method):
         rng: Rng,
         progress: Progress,
     ) -> list[MixtureFit]:
-        """The tied Gaussian over features and class indicators, then a separate mixture for each class."""
-        joint = _joint_rows(train, task), _joint_rows(valid, task)
-        fits = [self._fit(*joint, task.d_output - 1, 1, ridge, rng, progress)]
+        """A mixture for each class."""
+        fits = []
         for code in range(task.d_output):
             rows = _of_class(train, code), _of_class(valid, code)
             # A covariance cannot be estimated from fewer rows per component than columns.

@@ -2,7 +2,15 @@
 
 from stablemiss.mixture.conditional import GaussianMixture
 from stablemiss.mixture.em import EMRows
-from stablemiss.mixture.fitting import RIDGES, MixtureFit
+from stablemiss.mixture.fitting import RIDGES, MixtureFit, numbers_of_components
 from stablemiss.mixture.uncertainty import ConditionalVariance, Uncertainty
 
-__all__ = ["RIDGES", "ConditionalVariance", "EMRows", "GaussianMixture", "MixtureFit", "Uncertainty"]
+__all__ = [
+    "RIDGES",
+    "ConditionalVariance",
+    "EMRows",
+    "GaussianMixture",
+    "MixtureFit",
+    "Uncertainty",
+    "numbers_of_components",
+]

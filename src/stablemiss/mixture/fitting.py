@@ -17,6 +17,24 @@ from stablemiss.seeding import Rng, draw_seed
 
 # Candidates for the ridge: the number of pseudo-rows of unit variance added to each covariance.
 RIDGES = (0.1, 1.0, 10.0, 100.0)
+# EM steps on a subset of the rows: from each starting point, and further ones from the best of them.
+TRIAL_STEPS, FURTHER_STEPS = 5, 7
+
+
+def numbers_of_components(maximum: int) -> list[int]:
+    """Numbers of components to try, from two on: Fibonacci numbers, and the maximum.
+
+    The more components there are, the less one more of them changes; not to try all numbers saves time.
+
+    Examples
+    --------
+    >>> numbers_of_components(4), numbers_of_components(8)
+    ([2, 3, 4], [2, 3, 5, 8])
+    """
+    numbers = [2, 3]
+    while numbers[-1] < maximum:
+        numbers.append(min(numbers[-2] + numbers[-1], maximum))
+    return [number for number in numbers if number <= maximum]
 
 
 class MixtureFit:
@@ -165,7 +183,7 @@ class MixtureFit:
         """Add components until the validation likelihood does not improve for two consecutive numbers."""
         best, n_failures = single, 0
         # A covariance cannot be estimated from fewer than ten rows per component.
-        for n_components in range(2, min(max_components, len(self.train) // 10) + 1):
+        for n_components in numbers_of_components(min(max_components, len(self.train) // 10)):
             fitted = self._run_em(self._initialise(single, n_components), f"{n_components} components")
             if self._is_better(fitted, best):
                 best, n_failures = fitted, 0
@@ -183,8 +201,8 @@ class MixtureFit:
         mean = gain @ weight
         return bool(mean > max(min_gain, 2 * float(((gain - mean) ** 2 @ weight**2).sqrt())))
 
-    def _initialise(self, single: Parameters, n_components: int, n_steps: int = 12) -> Parameters:
-        """The best of three short runs of EM on a subset of the rows.
+    def _initialise(self, single: Parameters, n_components: int) -> Parameters:
+        """The best of three short runs of EM on a subset of the rows, after a longer run.
 
         One run starts from k-means, which finds components with different means. Two runs start from the
         means and covariances of small random sets of rows. These differ by chance, and EM amplifies the
@@ -211,10 +229,12 @@ class MixtureFit:
         best, best_score = single, -math.inf
         for groups in starts:
             parameters, score = self._from_groups(single, filled, groups), -math.inf
-            for _ in range(n_steps):
+            for _ in range(TRIAL_STEPS):
                 parameters, score = self._step(subset, parameters)
             if score > best_score:
                 best, best_score = parameters, score
+        for _ in range(FURTHER_STEPS):
+            best, _ = self._step(subset, best)
         return best
 
     def _from_groups(self, single: Parameters, filled: np.ndarray, groups: list[np.ndarray]) -> Parameters:

@@ -38,7 +38,9 @@ class ParameterAverage:
     """
 
     def __init__(self, module: nn.Module, recency: float):
-        self._parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        self._parameters: list[torch.Tensor] = [
+            parameter for parameter in module.parameters() if parameter.requires_grad
+        ]
         self._average = [parameter.detach().clone() for parameter in self._parameters]
         self._recency, self._n_steps = recency, 0
 
@@ -47,8 +49,7 @@ class ParameterAverage:
         """Take the present parameters into the average, after a step."""
         self._n_steps += 1
         weight = (self._recency + 1) / (self._recency + self._n_steps)
-        for average, parameter in zip(self._average, self._parameters, strict=True):
-            average.lerp_(parameter, weight)
+        torch._foreach_lerp_(self._average, self._parameters, weight)
 
     @contextmanager
     def applied(self) -> Iterator[None]:
