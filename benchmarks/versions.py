@@ -28,6 +28,7 @@ from tables import TABLES
 from anymask import shifted
 from stablemiss.report.markdown import markdown_table
 from stablemiss.results import Record, Score
+from stablemiss.results.provenance import provenance
 
 STORE = open_store("versions")
 BEFORE, NOW, FAST, LIGHTGBM = "before", "now", "now, fast", "LightGBM"
@@ -40,8 +41,6 @@ import json, sys, warnings
 from time import process_time
 import numpy as np, pandas
 import stablemiss
-from stablemiss.results.provenance import provenance
-from stablemiss.methods import Boosting
 
 warnings.simplefilter("ignore")
 folder, label, is_classification, seed, n_rows = json.loads(sys.argv[1])
@@ -49,13 +48,14 @@ train = pandas.read_pickle(f"{folder}/train")
 y = np.load(f"{folder}/y_train.npy", allow_pickle=True)
 kind = "Classifier" if is_classification else "Regressor"
 if label == "LightGBM":
+    from stablemiss.methods import Boosting
     model = getattr(stablemiss, f"Missing{kind}")(Boosting(), random_state=seed)
 else:
     budget = "fast" if label.endswith("fast") else "default"
     model = getattr(stablemiss, f"AnyMask{kind}")(budget=budget, random_state=seed)
 start = process_time()
 model.fit(train, y)
-result = {"cpu_seconds": process_time() - start, **provenance()}
+result = {"cpu_seconds": process_time() - start}
 tests = pandas.read_pickle(f"{folder}/tests")
 y_test = np.load(f"{folder}/y_test.npy", allow_pickle=True)
 errors = {}
@@ -120,11 +120,14 @@ def measure(job: Job, before: Path | None) -> Record:
         n_rows=len(rows.train),
         n_test_rows=len(rows.test),
         n_features=rows.table.X.shape[1],
-        versions=result.pop("versions"),
-        source=result.pop("source"),
-        finished=result.pop("finished"),
         extra={**result, "load": os.getloadavg()[0]},
+        **(provenance() | ({"source": commit_of(source)} if source != ROOT else {})),
     )
+
+
+def commit_of(checkout: Path) -> str:
+    command = ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
 
 
 def table(records: list[Record]) -> str:

@@ -49,12 +49,24 @@ def test_steps_are_those_of_torch(seed):
 
 
 def test_parameters_without_a_gradient_stay():
-    used, unused = (torch.ones(2, requires_grad=True) for _ in range(2))
-    optimiser = adamw()([used, unused])
-    used.grad = torch.ones(2)
+    """They are not decayed either."""
+    used, unused = (torch.ones(2, 2, requires_grad=True) for _ in range(2))
+    optimiser = adamw(weight_decay=0.5)([used, unused])
+    used.grad = torch.zeros(2, 2)
     optimiser.step()
-    assert torch.equal(unused.detach(), torch.ones(2))
-    assert not torch.equal(used, unused)
+    assert torch.equal(unused.detach(), torch.ones(2, 2))
+    assert (used < 1).all()
+
+
+def test_the_strides_of_a_gradient_do_not_matter():
+    gradient = torch.arange(6.0).reshape(3, 2)
+    ours, theirs = (torch.zeros(3, 2, requires_grad=True) for _ in range(2))
+    for parameter, strided in ((ours, gradient), (theirs, gradient.T.contiguous().T)):
+        optimiser = adamw(0.1)([parameter])
+        for grad in (strided, strided - 1):
+            parameter.grad = grad
+            optimiser.step()
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_training_does_not_load_the_compiler_of_torch():

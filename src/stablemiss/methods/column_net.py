@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -22,7 +22,17 @@ from stablemiss.progress import Progress
 from stablemiss.seeding import Rng
 from stablemiss.tasks import Task
 from stablemiss.torch_state import torch_randomness
-from stablemiss.training import Rows, Stage, Step, adamw, mean_loss, one_cycle, run_stages, to_device
+from stablemiss.training import (
+    CHUNK_SIZE,
+    Rows,
+    Stage,
+    Step,
+    adamw,
+    mean_loss,
+    one_cycle,
+    run_stages,
+    to_device,
+)
 
 # Units in each hidden layer by default, and from the third output or class on.
 WIDTH, WIDTH_OF_SEVERAL, MIN_SEVERAL = 160, 256, 3
@@ -195,8 +205,8 @@ class ColumnNet(Method):
 
     Parameters
     ----------
-    width : int, default=None
-        Units in each hidden layer. More units fit more complex functions and take longer. None uses 160, or
+    width : int or "auto", default="auto"
+        Units in each hidden layer. More units fit more complex functions and take longer. "auto" is 160, or
         256 if there are at least three outputs or classes.
     depth : int, default=2
         Number of hidden layers. More layers fit more complex functions and take longer.
@@ -238,7 +248,7 @@ class ColumnNet(Method):
     name: ClassVar[str] = "column_net"
     predictor_class: ClassVar[type[Predictor]] = ColumnNetPredictor
     space: ClassVar[Space] = {
-        "width": Choice(None, 128, 160, 256, 512),
+        "width": Choice("auto", 128, 160, 256, 512),
         "depth": Choice(1, 2, 3),
         "n_pieces": Choice(16, 32, 64),
         "fill": Range(0.0, 1.0),
@@ -249,7 +259,7 @@ class ColumnNet(Method):
 
     def __init__(
         self,
-        width: int | None = None,
+        width: int | Literal["auto"] = "auto",
         depth: int = 2,
         n_pieces: int = 64,
         fill: float = 0.5,
@@ -295,7 +305,7 @@ class ColumnNet(Method):
             A network in single precision that is trained further, in place of a new one.
         """
         check_integer(self, depth=(1, MAX_LAYERS))
-        check_integer(self, width=(1, MAX_WIDTH), unless=None)
+        check_integer(self, width=(1, MAX_WIDTH), unless="auto")
         check_integer(self, n_pieces=1, steps=1, batch_size=1)
         check_number(self, fill="[0, 1e6]", learning_rate="(0, 1]", weight_decay="[0, inf)")
         augmentation = augmentation or MaskAugmentation.of(train.groups)
@@ -308,7 +318,6 @@ class ColumnNet(Method):
 
         def loss(batch: Rows) -> Tensor:
             mask = batch.mask * torch.from_numpy(masks.next(len(batch))).to(batch.mask)
-            # Batches of the training rows have places instead of values.
             output, reconstruction, score = network.predict_and_reconstruct(batch.values, mask)
             prediction_loss = (batch.weight * task.row_loss(output, batch.target)).mean()
             hidden = (batch.mask - mask) * batch.weight[:, None]
@@ -316,7 +325,9 @@ class ColumnNet(Method):
             return prediction_loss + self.fill * (squared_error / hidden.sum().clamp_min(1e-6))
 
         rows = Rows.of(train, device)
-        rows = replace(rows, values=network.places(rows.values))
+        # Training needs only the place of each value, not the value itself. In chunks, to save memory.
+        places = torch.cat([network.places(chunk) for chunk in rows.values.split(CHUNK_SIZE)])
+        rows = replace(rows, values=places)
         valid_copies = augmentation.copies(valid if len(valid) else train, VALID_COPIES, rng)
         valid_rows = Rows.of(valid_copies, device)
         batch_size = self._rows_per_step(len(rows))
@@ -336,7 +347,9 @@ class ColumnNet(Method):
             min_batches=batches_per_epoch,
             max_batches=batches_per_epoch,
             schedule=one_cycle,
-            n_threads=1 if self.has_small_steps(train, task) else None,
+            n_threads=1
+            if self._has_small_steps(train, network.config["width"], network.config["depth"])
+            else None,
         )
         return ColumnNetPredictor(network, run_stages([stage], rng, progress))
 
@@ -347,7 +360,7 @@ class ColumnNet(Method):
             return ColumnNetwork(edges, scores, task.d_output, self._width_for(task), self.depth)
 
     def _width_for(self, task: Task) -> int:
-        if self.width is not None:
+        if self.width != "auto":
             return self.width
         return WIDTH_OF_SEVERAL if task.d_output >= MIN_SEVERAL else WIDTH
 
@@ -362,8 +375,10 @@ class ColumnNet(Method):
 
     def has_small_steps(self, train: MaskedData, task: Task) -> bool:
         """Whether a step on these rows is so small that a single thread is fastest."""
-        width = self._width_for(task)
-        d_inputs = train.n_columns * (D_EMBEDDING + 1) + (self.depth - 1) * width + train.n_columns
+        return self._has_small_steps(train, self._width_for(task), self.depth)
+
+    def _has_small_steps(self, train: MaskedData, width: int, depth: int) -> bool:
+        d_inputs = train.n_columns * (D_EMBEDDING + 1) + (depth - 1) * width + train.n_columns
         return self._rows_per_step(len(train)) * width * d_inputs < MIN_OPS_FOR_THREADS
 
     def _rows_per_step(self, n_rows: int) -> int:

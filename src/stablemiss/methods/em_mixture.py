@@ -29,6 +29,7 @@ from stablemiss.checks import check_bool, check_integer, check_number
 from stablemiss.data import Bools, Floats, MaskedData, zero_where_missing
 from stablemiss.mixture import (
     RIDGES,
+    ClassDensities,
     ConditionalVariance,
     EMRows,
     GaussianMixture,
@@ -91,7 +92,7 @@ class EMMixturePredictor(Predictor):
 
     def _predict(self, values: Floats, mask: Bools) -> Floats:
         if self.log_shares is not None:
-            log_densities = _log_densities(self.mixtures, values, mask)
+            log_densities = self._class_densities.log_densities(values, mask)
             return np.tensordot(self.inverse_temperature, log_densities, axes=1) + self.log_shares
         (joint,) = self.mixtures
         n, d = values.shape
@@ -118,6 +119,10 @@ class EMMixturePredictor(Predictor):
         else:
             outputs, expected = self._predict(values, mask), self.tied.conditional_mean(values, mask)
         return CompletedRows(outputs, np.where(mask, values, expected[:, :d].round(DECIMALS)))
+
+    @cached_property
+    def _class_densities(self) -> ClassDensities:
+        return ClassDensities(self.mixtures)
 
     @cached_property
     def tied(self) -> GaussianMixture:
@@ -200,7 +205,8 @@ class EMMixture(Method):
         For regression, "auto" adds components until two consecutive sizes do not clearly improve the
         likelihood of the validation rows; for classification, as long as the validation loss decreases.
     max_components : int, default=8
-        Maximum number of components for "auto". Raising it costs time on data far from Gaussian.
+        Maximum number of components for "auto", which tries 1, 2, 3, 5, 8 and so on, and the maximum. Raising
+        it costs time on data far from Gaussian.
     ridge : float or "auto", default="auto"
         Regularisation: number of pseudo-rows of unit variance added to the covariance of each component. A
         larger value stabilises components with few rows and blurs directions of small variance. For
@@ -464,7 +470,8 @@ def _calibrate(
 ) -> tuple[Floats, float]:
     """`fit_inverse_temperature` for the current mixtures of the fits."""
     tied, *separate = (fit.mixture for fit in fits)
-    densities = _log_densities([_per_class(tied, task), *separate], valid.values, valid.mask)
+    mixtures = [_per_class(tied, task), *separate]
+    densities = ClassDensities(mixtures).log_densities(valid.values, valid.mask)
     return fit_inverse_temperature(densities, log_shares, task, valid)
 
 
@@ -495,17 +502,6 @@ def _stored_mixture(state: dict[str, Any], width: int) -> GaussianMixture:
     # Raises LinAlgError unless all are positive definite.
     np.linalg.cholesky(covariances)
     return GaussianMixture(weights, means, covariances)
-
-
-def _log_densities(mixtures: list[GaussianMixture], values: Floats, mask: Bools) -> Floats:
-    """Tied and separate log densities, (2, n, n_classes)."""
-    tied, *separate = mixtures
-    return np.stack(
-        [
-            tied.log_joint(values, mask) - np.log(tied.weights),
-            np.stack([mixture.log_likelihood(values, mask) for mixture in separate], axis=1),
-        ]
-    )
 
 
 def _per_class(joint: GaussianMixture, task: Classification) -> GaussianMixture:

@@ -180,7 +180,7 @@ class MixtureFit:
         return best
 
     def _select_n_components(self, single: Parameters, max_components: int) -> Parameters:
-        """Add components until the validation likelihood does not improve for two consecutive numbers."""
+        """Add components until the validation likelihood does not improve for two numbers in a row."""
         best, n_failures = single, 0
         # A covariance cannot be estimated from fewer than ten rows per component.
         for n_components in numbers_of_components(min(max_components, len(self.train) // 10)):
@@ -202,7 +202,7 @@ class MixtureFit:
         return bool(mean > max(min_gain, 2 * float(((gain - mean) ** 2 @ weight**2).sqrt())))
 
     def _initialise(self, single: Parameters, n_components: int) -> Parameters:
-        """The best of three short runs of EM on a subset of the rows, after a longer run.
+        """The best of three short runs of EM on a subset of the rows, continued for a few steps.
 
         One run starts from k-means, which finds components with different means. Two runs start from the
         means and covariances of small random sets of rows. These differ by chance, and EM amplifies the

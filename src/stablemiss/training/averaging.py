@@ -49,7 +49,8 @@ class ParameterAverage:
         """Take the present parameters into the average, after a step."""
         self._n_steps += 1
         weight = (self._recency + 1) / (self._recency + self._n_steps)
-        torch._foreach_lerp_(self._average, self._parameters, weight)
+        if self._average:
+            torch._foreach_lerp_(self._average, self._parameters, weight)
 
     @contextmanager
     def applied(self) -> Iterator[None]:

@@ -49,7 +49,7 @@ class Step:
     parameters : sequence of tensors
         Parameters updated by this step. No gradients are computed for other tensors.
     optimiser : callable
-        Function from parameters to a torch optimiser, such as ``adamw(1e-3)`` or
+        Function from parameters to an optimiser, such as ``adamw(1e-3)`` or
         ``partial(torch.optim.SGD, lr=1.0)``.
     clip : float, default=5.0
         Maximum norm of the gradient; infinity turns clipping off. A lower value is safer against rare

@@ -1,4 +1,4 @@
-"""Optimisers as functions from parameters to a torch optimiser, and learning-rate schedules."""
+"""Optimisers as functions from parameters to an optimiser, and learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Optimiser(Protocol):
 MakeOptimiser = Callable[[list[Tensor]], Optimiser]
 
 
-class AdamW:
+class FusedAdamW:
     """Adam with decoupled weight decay, by torch's fused kernel (Loshchilov & Hutter 2019).
 
     The steps are those of ``torch.optim.AdamW(…, fused=True)``, whose construction loads torch's compiler:
@@ -31,7 +31,8 @@ class AdamW:
     Parameters
     ----------
     param_groups : list of dict
-        Each has "params", a list of tensors, "lr" and "weight_decay"; all may be changed between steps.
+        Each has "params", a list of contiguous tensors, "lr" and "weight_decay"; the latter two may be
+        changed between steps.
     betas : pair of float, default=(0.9, 0.999)
         Decay of the running means of gradients and of their squares. Closer to one averages longer.
     eps : float, default=1e-8
@@ -69,7 +70,8 @@ class AdamW:
             torch._foreach_add_(steps, 1.0)
             torch._fused_adamw_(
                 parameters,
-                [parameter.grad for parameter in parameters],
+                # The kernel reads gradients in the order of the memory, whatever their strides are.
+                [parameter.grad.contiguous() for parameter in parameters],
                 list(means),
                 list(squares),
                 [],
@@ -153,7 +155,7 @@ def adamw(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> MakeOptimis
     Returns
     -------
     callable
-        Function from a list of parameters to an `AdamW`.
+        Function from a list of parameters to a `FusedAdamW`.
 
     See Also
     --------
@@ -173,7 +175,7 @@ def adamw(learning_rate: float = 1e-3, weight_decay: float = 0.0) -> MakeOptimis
 
     def make(parameters: list[Tensor]) -> Optimiser:
         matrices, vectors = ([p for p in parameters if (p.ndim > 1) == wanted] for wanted in (True, False))
-        return AdamW(
+        return FusedAdamW(
             [
                 {"params": matrices, "lr": learning_rate, "weight_decay": weight_decay},
                 {"params": vectors, "lr": learning_rate, "weight_decay": 0.0},
