@@ -71,3 +71,13 @@ def test_buffers_are_restored_too():
     assert norm.running_mean.item() != 0.0
     stopping.restore_best(0)
     assert norm.running_mean.item() == 0.0
+
+
+def test_a_score_that_falls_again_does_not_end_training_if_only_rising_ones_do():
+    scores = [1.0, 1.2, 1.4, 1.3, 1.35, 1.5]
+    plain, rising = (EarlyStopping(number(), patience=2, only_if_rising=wanted) for wanted in (False, True))
+    assert [plain.update(*pair) for pair in enumerate(scores)].index(True) == 2
+    assert [rising.update(*pair) for pair in enumerate([1.0, 1.4, 1.2, 1.3, 1.35, 1.5])].index(True) == 5
+    # A better score begins anew.
+    rising = EarlyStopping(number(), patience=2, only_if_rising=True)
+    assert [rising.update(*pair) for pair in enumerate([1.0, 3.0, 0.9, 1.1, 1.2])] == [False] * 4 + [True]

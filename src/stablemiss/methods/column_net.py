@@ -40,8 +40,8 @@ WIDTH, WIDTH_OF_SEVERAL, MIN_SEVERAL = 160, 256, 3
 D_EMBEDDING = 8
 # Number of masked copies of the validation rows, and of validation losses computed during training.
 VALID_COPIES, N_VALIDATIONS = 3, 15
-# Training ends after this many validation losses in a row that exceed the lowest one by this fraction: small
-# tables overfit long before the last step.
+# Training ends after this many validation losses in a row that exceed the lowest one by this fraction, if the
+# loss is still rising: small tables overfit long before the last step.
 PATIENCE, TOLERANCE = 4, 0.01
 # Recency of the running average of the parameters: about the last tenth of the steps counts.
 AVERAGING = 9.0
@@ -343,6 +343,7 @@ class ColumnNet(Method):
             max_epochs=epochs,
             patience=PATIENCE,
             tolerance=TOLERANCE,
+            only_if_rising=True,
             averaging=AVERAGING,
             min_batches=batches_per_epoch,
             max_batches=batches_per_epoch,

@@ -18,6 +18,9 @@ class EarlyStopping:
     tolerance : float, default=0.0
         An epoch does not count against patience if its score is within this fraction of the best one. A
         larger value continues through noise and plateaus.
+    only_if_rising : bool, default=False
+        Whether training continues, out of patience, until the score is also the highest since the best one.
+        Overfitting raises the score epoch after epoch; noise raises it only for some epochs.
 
     Attributes
     ----------
@@ -39,11 +42,14 @@ class EarlyStopping:
     1
     """
 
-    def __init__(self, module: nn.Module, patience: int, tolerance: float = 0.0):
+    def __init__(
+        self, module: nn.Module, patience: int, tolerance: float = 0.0, only_if_rising: bool = False
+    ):
         self.module = module
         self.patience = patience
         self.tolerance = tolerance
-        self.best_score = float("inf")
+        self.only_if_rising = only_if_rising
+        self.best_score = self._highest = float("inf")
         self.best_epoch = 0
         self._waiting_since = 0
         self._snapshot = self._copy()
@@ -52,15 +58,18 @@ class EarlyStopping:
         """Record a score; True if out of patience. The parameters of the best epoch are copied."""
         if score < self.best_score:
             self.best_score, self.best_epoch, self._waiting_since = score, epoch, epoch
+            self._highest = score
             self._snapshot = self._copy()
         elif score < self.best_score + self.tolerance * abs(self.best_score):
             self._waiting_since = epoch
-        return epoch - self._waiting_since >= self.patience
+        is_rising = score >= self._highest
+        self._highest = max(self._highest, score)
+        return epoch - self._waiting_since >= self.patience and (is_rising or not self.only_if_rising)
 
     def restore_best(self, epoch: int) -> None:
         """Load the parameters of the best epoch and restart the patience counter at `epoch`."""
         self.module.load_state_dict(self._snapshot)
-        self._waiting_since = epoch
+        self._waiting_since, self._highest = epoch, self.best_score
 
     def _copy(self) -> dict[str, Tensor]:
         return {name: tensor.clone() for name, tensor in self.module.state_dict().items()}

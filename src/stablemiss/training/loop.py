@@ -96,6 +96,9 @@ class Stage:
         parameters of the last one, and the score is computed only then.
     tolerance : float, default=0.0
         Epochs whose score is within this fraction of the best one do not count against patience.
+    only_if_rising : bool, default=False
+        Whether training that is out of patience continues until the score is also the highest since the best
+        one, so that noise does not end it; see `EarlyStopping`.
     lr_reductions : int, default=0
         How often the learning rates are lowered, continuing from the best parameters, before training ends.
         More reductions find a better optimum and take longer; 0 ends training when patience runs out.
@@ -127,6 +130,7 @@ class Stage:
     max_epochs: int = 100
     patience: int | None = 10
     tolerance: float = 0.0
+    only_if_rising: bool = False
     lr_reductions: int = 0
     min_batches: int = 1
     max_batches: int | None = None
@@ -250,7 +254,7 @@ def _run(stage: Stage, rng: Rng, progress: Progress) -> History:
     report = _Report(progress, stage)
     if stage.patience is None:
         return _run_all_epochs(stage, updaters, history, rng, report)
-    stopping = EarlyStopping(stage.module, stage.patience, stage.tolerance)
+    stopping = EarlyStopping(stage.module, stage.patience, stage.tolerance, stage.only_if_rising)
     average = _make_average(stage)
     try:
         # The initial parameters count as epoch 0: if training only makes the score worse, they are kept.
