@@ -300,7 +300,7 @@ def readme_table(records: list[Record]) -> str:
     """One row per model: mean and worst mechanism relative to both kinds of retrained LightGBM."""
     rows = []
     for label in MODELS:
-        cells = [label]
+        cells = [f"{label} ({sum(one.label == label for one in records)})"]
         for kind in (FEASIBLE, PRIVILEGED):
             of_tables = [
                 list(one.values()) for one in regrets(records, label, [f"LightGBM, {kind}"]).values()
@@ -313,7 +313,8 @@ def readme_table(records: list[Record]) -> str:
         n = len({one.seed for one in records if one.dataset == name and one.label == ANYMASK})
         seeds.setdefault(n, []).append(name)
     splits = "; ".join(f"{n} splits of {', '.join(names)}" for n, names in sorted(seeds.items()))
-    return markdown_table(headers, rows, "--:") + f"\n\n{len(TABLES)} tables: {splits}."
+    note = f"In brackets: splits of the {len(TABLES)} tables. AnyMask: {splits}."
+    return f"{markdown_table(headers, rows, '--:')}\n\n{note}"
 
 
 def by_table(records: list[Record], label: str, references: list[str]) -> str:
