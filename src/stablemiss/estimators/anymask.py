@@ -238,8 +238,8 @@ class AnyMaskRegressor(RegressorMixin, PredictionIntervals, _AnyMaskEstimator):
     Parameters
     ----------
     budget : "fast", "default" or "best", default="default"
-        How much time to spend on the fit. With 8,000 rows and 18 columns, "fast" took 9 times as long as
-        LightGBM alone, and "default" 36 times; on other tables it was 5 to 56 and 15 to 80. "best" trains
+        How much time to spend on the fit. With 8,000 rows and 18 columns, "fast" took 8 times as long as
+        LightGBM alone, and "default" 25 times; on other tables it was 6 to 37 and 13 to 66. "best" trains
         three networks for longer and takes several times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out makes the fit faster; `explain_missing` needs the mixture.
@@ -333,8 +333,8 @@ class AnyMaskClassifier(ClassifierMixin, PredictionSets, _AnyMaskEstimator):
     Parameters
     ----------
     budget : "fast", "default" or "best", default="default"
-        How much time to spend on the fit. With 8,000 rows and 18 columns, "fast" took 9 times as long as
-        LightGBM alone, and "default" 36 times; on other tables it was 5 to 56 and 15 to 80. "best" trains
+        How much time to spend on the fit. With 8,000 rows and 18 columns, "fast" took 8 times as long as
+        LightGBM alone, and "default" 25 times; on other tables it was 6 to 37 and 13 to 66. "best" trains
         three networks for longer and takes several times as long as "default".
     members : sequence of "mixture", "boosting", "net", default=("mixture", "boosting", "net")
         Models to combine. Leaving one out makes the fit faster; `explain_missing` needs the mixture.
