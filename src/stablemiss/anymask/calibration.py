@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from stablemiss.base.lightgbm_text import load_booster, model_text
 from stablemiss.data import Bools, Floats, MaskedData
+from stablemiss.methods.em_mixture import DECIMALS
 from stablemiss.seeding import Rng
 from stablemiss.stored import check_stored, stored_array, stored_list
 from stablemiss.tasks import Classification, Task
@@ -391,7 +392,9 @@ def _tree_features(
     values: Floats, mask: Bools, outputs: Floats, expected: Floats, n_missing: NDArray[np.int64]
 ) -> Floats:
     """Features of the trees: observed values, number of missing columns, prediction, and expected errors."""
-    return np.column_stack([np.where(mask, values, np.nan), n_missing, outputs, expected])
+    # Rounded, so that no tree splits between equal rows whose rounding errors differ.
+    computed = np.column_stack([outputs, expected]).round(DECIMALS)
+    return np.column_stack([np.where(mask, values, np.nan), n_missing, computed])
 
 
 def _positive(expected: Floats) -> Floats:

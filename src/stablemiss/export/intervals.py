@@ -7,7 +7,7 @@ import numpy as np
 from stablemiss.anymask import AnyMaskPredictor
 from stablemiss.anymask.calibration import MIN_EXPECTED_ERROR
 from stablemiss.export.graph import Graph
-from stablemiss.export.predictors import add_anymask
+from stablemiss.export.predictors import add_anymask, rounded
 from stablemiss.export.rows import Rows
 from stablemiss.export.trees import add_trees
 
@@ -52,7 +52,8 @@ def _interval(graph: Graph, predictor: AnyMaskPredictor, rows: Rows, coverage: f
     one = graph.op("Add", graph.op("Mul", output, 0.0), 1.0)
     expected = one if deviation is None else graph.op("Max", deviation, MIN_EXPECTED_ERROR)
     if any(calibrator.models):
-        table = graph.op("Concat", rows.with_nan(graph), n_missing, output, expected, axis=1)
+        computed = rounded(graph, graph.op("Concat", output, expected, axis=1))
+        table = graph.op("Concat", rows.with_nan(graph), n_missing, computed, axis=1)
         factors = [
             graph.op("Exp", graph.op("ReduceMean", add_trees(graph, models, table), [1], keepdims=1))
             if models

@@ -211,8 +211,12 @@ def _add_mixture(
         expected = mean_and_deviation(graph, tied, rows.values, observed, d)[0] if has_trees else ""
     if not has_trees:
         return outputs, deviation, ""
-    rounded = graph.op("Div", graph.op("Round", graph.op("Mul", expected, 10.0**DECIMALS)), 10.0**DECIMALS)
-    return outputs, deviation, graph.op("Where", rows.mask, rows.values, rounded)
+    return outputs, deviation, graph.op("Where", rows.mask, rows.values, rounded(graph, expected))
+
+
+def rounded(graph: Graph, numbers: str) -> str:
+    """Numbers as trees read them: equal rows must not differ by rounding errors."""
+    return graph.op("Div", graph.op("Round", graph.op("Mul", numbers, 10.0**DECIMALS)), 10.0**DECIMALS)
 
 
 # onnx.TensorProto.DOUBLE, without the import.
